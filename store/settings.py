@@ -1,0 +1,66 @@
+"""Every setting of the server processes, read once from the environment (prefix `WYRD_`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What `serve`, `worker` and the migrations are told. Embedded defaults live under `home`."""
+
+    model_config = SettingsConfigDict(env_prefix="WYRD_", extra="ignore", frozen=True)
+
+    home: Path = Path(".wyrd")
+    """Folder of everything the embedded stack keeps."""
+    database_url: str | None = None
+    """SQLAlchemy URL; none means SQLite at `home`/wyrd.db."""
+    blob_url: str | None = None
+    """`s3://bucket/prefix`; none means the folder `home`/blobs."""
+    s3_endpoint: str | None = None
+    s3_public_endpoint: str | None = None
+    """Address of the S3 server as clients see it, for presigned URLs; none means `s3_endpoint`."""
+    s3_region: str = "us-east-1"
+    s3_access_key: str | None = None
+    s3_secret_key: SecretStr | None = None
+    secret_key: SecretStr | None = None
+    """Signs access tokens and upload addresses; none means the file `home`/secret-key, made when missing."""
+    tenant: str = "local"
+    """Slug of the tenant that the first start makes, with its dev key."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    public_url: str | None = None
+    """Base of links in answers; none means the address served."""
+
+    temporal_address: str = "127.0.0.1:7233"
+    temporal_namespace: str = "default"
+    temporal_ui_url: str | None = None
+    temporal_api_key: SecretStr | None = None
+    temporal_tls: bool = False
+    payload_key: SecretStr | None = None
+    """Base64 of 32 bytes; when set, Temporal payloads are encrypted with AES-256-GCM."""
+
+    gateway_config: Path | None = None
+    """YAML file of model deployments; none means `home`/gateway.yaml when that exists."""
+
+    max_body_bytes: int = Field(8 * 1024 * 1024, ge=1024, le=8 * 1024 * 1024)
+    max_file_bytes: int = Field(256 * 1024 * 1024, ge=1, le=256 * 1024 * 1024)
+    max_waiting_executions: int = Field(100_000, ge=1)
+    """Executions of one tenant that may wait before enqueue answers STAGING_FULL."""
+    execution_timeout_seconds: float = Field(1800.0, gt=0)
+    target_cache_seconds: float = Field(1.0, ge=0)
+    """How long a process may trust what it read of a Verifier's bindings."""
+
+    agent_slots: int = Field(16, ge=1)
+    sandbox_workers: int | None = None
+    extract_workers: int = Field(2, ge=1)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    environment_note: str | None = None
+
+    @property
+    def sql_url(self) -> str:
+        return self.database_url or f"sqlite:///{(self.home / 'wyrd.db').absolute()}"

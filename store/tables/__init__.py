@@ -1,0 +1,1 @@
+"""The SQL schema, one module a concept, all on one MetaData."""
