@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from enum import StrEnum
 from typing import Any
 
 MAX_DEPTH = 64
@@ -20,13 +21,25 @@ MAX_DIGITS = 4300
 """Longest integer literal, in digits: parsing longer ones takes quadratic time."""
 
 
+class JsonFault(StrEnum):
+    """What kind of refusal it is, for callers that may not repeat the text's own words."""
+
+    SYNTAX = "syntax"
+    ENCODING = "encoding"
+    DUPLICATE_KEY = "duplicate key"
+    NOT_FINITE = "not a finite number"
+    LIMIT = "limit"
+    """Valid JSON perhaps, but over a limit of ours (nesting, digits)."""
+
+
 class JsonRefused(ValueError):
     """The text is not JSON as this system takes it. `reason` says why, `pointer` where if known."""
 
-    def __init__(self, reason: str, pointer: str = "") -> None:
+    def __init__(self, reason: str, pointer: str = "", fault: JsonFault = JsonFault.SYNTAX) -> None:
         super().__init__(reason)
         self.reason = reason
         self.pointer = pointer
+        self.fault = fault
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -35,25 +48,27 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise JsonRefused(f"duplicate key {key[:80]!r}")
+                raise JsonRefused(f"duplicate key {key[:80]!r}", fault=JsonFault.DUPLICATE_KEY)
             seen.add(key)
     return found
 
 
 def _constant(text: str) -> Any:
-    raise JsonRefused(f"{text} is not JSON")
+    raise JsonRefused(f"{text} is not JSON", fault=JsonFault.NOT_FINITE)
 
 
 def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise JsonRefused(f"number {text[:40]} is out of range")
+        raise JsonRefused(f"number {text[:40]} is out of range", fault=JsonFault.NOT_FINITE)
     return value
 
 
 def _int(text: str) -> int:
     if len(text) > MAX_DIGITS:
-        raise JsonRefused(f"an integer of {len(text)} digits is over the limit of {MAX_DIGITS}")
+        raise JsonRefused(
+            f"an integer of {len(text)} digits is over the limit of {MAX_DIGITS}", fault=JsonFault.LIMIT
+        )
     return int(text)
 
 
@@ -92,7 +107,7 @@ def strict_loads(text: str | bytes, *, max_depth: int = MAX_DEPTH) -> Any:
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise JsonRefused(f"not UTF-8 at byte {error.start}") from None
+            raise JsonRefused(f"not UTF-8 at byte {error.start}", fault=JsonFault.ENCODING) from None
     try:
         value = _DECODER.decode(text)
     except JsonRefused:
@@ -100,21 +115,21 @@ def strict_loads(text: str | bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     except json.JSONDecodeError as error:
         raise JsonRefused(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise JsonRefused(f"nested deeper than {max_depth}") from None
+        raise JsonRefused(f"nested deeper than {max_depth}", fault=JsonFault.LIMIT) from None
     if isinstance(value, dict | list) and depth_of(value, max_depth) > max_depth:
-        raise JsonRefused(f"nested deeper than {max_depth}")
+        raise JsonRefused(f"nested deeper than {max_depth}", fault=JsonFault.LIMIT)
     if "\\ud" in text or "\\uD" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
-            raise JsonRefused("a string holds half of a surrogate pair") from None
+            raise JsonRefused("a string holds half of a surrogate pair", fault=JsonFault.ENCODING) from None
     return value
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise JsonRefused("NaN and infinities are not JSON")
+            raise JsonRefused("NaN and infinities are not JSON", fault=JsonFault.NOT_FINITE)
         return int(value) if value.is_integer() else value
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
