@@ -1,0 +1,68 @@
+"""Media formats: their canonical words, the other spellings, and what can be done with each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_OOXML = "application/vnd.openxmlformats-officedocument."
+
+SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
+    "png": ("image/png",),
+    "jpeg": ("jpg", "image/jpeg"),
+    "gif": ("image/gif",),
+    "webp": ("image/webp",),
+    "pdf": ("application/pdf",),
+    "docx": (_OOXML + "wordprocessingml.document",),
+    "doc": ("application/msword",),
+    "xlsx": (_OOXML + "spreadsheetml.sheet",),
+    "xls": ("application/vnd.ms-excel",),
+    "pptx": (_OOXML + "presentationml.presentation",),
+    "ppt": ("application/vnd.ms-powerpoint",),
+    "csv": ("text/csv",),
+    "json": ("application/json",),
+    "html": ("text/html", "htm"),
+    "text": ("txt", "text/plain"),
+    "markdown": ("md", "text/markdown"),
+    "zip": ("application/zip",),
+    "tar_gz": ("tar.gz", "tgz", "application/gzip", "application/x-gzip"),
+}
+"""Each canonical format with the other spellings that a Card or a file name may use."""
+
+FORMATS: Final = tuple(SPELLINGS)
+EXTRACTABLE: Final = frozenset(("pdf", "docx", "xlsx", "pptx", "csv", "json", "text", "markdown", "html"))
+PROVIDER_NATIVE: Final = frozenset(("png", "jpeg", "gif", "webp", "pdf", "text"))
+
+_CANONICAL: Final = {spelling: name for name, others in SPELLINGS.items() for spelling in (name, *others)}
+_MIME: Final = {
+    name: next((spelling for spelling in others if "/" in spelling), "application/octet-stream")
+    for name, others in SPELLINGS.items()
+}
+
+
+def canonical_format(text: str) -> str | None:
+    """The canonical word of a format, in any letter case, or None when it is not one."""
+    return _CANONICAL.get(text.lower()) if text.isascii() else None
+
+
+def format_of_name(filename: str) -> str | None:
+    """The format that a file name's ending says, or None."""
+    lowered = filename.lower()
+    if lowered.endswith(".tar.gz"):
+        return "tar_gz"
+    _, dot, ending = lowered.rpartition(".")
+    return canonical_format(ending) if dot and "/" not in ending else None
+
+
+def mime_type(name: str) -> str:
+    """The MIME type of a canonical format."""
+    return _MIME[name]
+
+
+def extractable(name: str) -> bool:
+    """Whether an extract step can read the canonical format."""
+    return name in EXTRACTABLE
+
+
+def provider_native(name: str) -> bool:
+    """Whether model providers take the canonical format as it is, for a media placeholder."""
+    return name in PROVIDER_NATIVE
