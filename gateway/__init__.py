@@ -1,0 +1,5 @@
+"""Model calls: deployments, credentials, the provider's wire, usage.
+
+Prompts arrive rendered and replies leave as text with a stop reason; what a reply means is judged
+in `engine`. Retries belong to the caller: one call here is one attempt, and it never holds state.
+"""
