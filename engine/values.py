@@ -77,8 +77,10 @@ def show(value: Any) -> str:
         if len(value) > _SHOWN:
             return f"{_TEXT.encode(value[:_SHOWN])}… ({len(value)} characters)"
         return _TEXT.encode(value)
-    if kind is int and value.bit_length() > 400:
-        return f"an integer of {value.bit_length()} bits"
+    if kind is float:
+        return repr(value)
+    if kind is int:
+        return repr(value) if value.bit_length() <= 400 else f"an integer of {value.bit_length()} bits"
     if kind is list or kind is dict:
         return _show_nested(value)
     try:
@@ -91,12 +93,21 @@ def _show_nested(value: Any) -> str:
     shape = f"an array of {len(value)} items" if type(value) is list else f"an object of {len(value)} members"
     if len(value) > _SHOWN // 2:
         return shape
-    text = ""
     try:
-        for piece in _TEXT.iterencode(value):
-            text += piece
-            if len(text) > _SHOWN:
-                return shape
+        if type(value) is list and all(type(item) is str and len(item) <= _SHOWN for item in value):
+            text = _TEXT.encode(value)
+        else:
+            text = _beginning(value)
     except (TypeError, ValueError):
         return shape
+    return text if len(text) <= _SHOWN else shape
+
+
+def _beginning(value: Any) -> str:
+    """The JSON text, no further than a little past what is shown, however much there is."""
+    text = ""
+    for piece in _TEXT.iterencode(value):
+        text += piece
+        if len(text) > _SHOWN:
+            break
     return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.failure import ReasonKind
@@ -48,7 +48,7 @@ ARRAY = Taken(frozenset({list}), "an array")
 SIZED = Taken(frozenset({list, dict, str}), "an array, an object or a string")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rule:
     """One operator with its operand: passes where `fact` holds, or where it does not if `negated`.
 
@@ -90,7 +90,8 @@ def negated(build: Build) -> Build:
     """The operator that passes exactly where the other one fails."""
 
     def opposite(parameters: Mapping[str, Any], expected: Any) -> Rule:
-        return replace(build(parameters, expected), negated=True)
+        rule = build(parameters, expected)
+        return Rule(rule.taken, rule.fact, rule.yes, rule.no, negated=True)
 
     return opposite
 
