@@ -1,0 +1,118 @@
+"""The client: one server, one credential, one pool of connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from wyrd._client.credentials import resolve_credential
+from wyrd._client.flow import Flow, T
+from wyrd._client.servers import origin, resolve_grpc_url, resolve_server_url
+from wyrd._client.transport import Transport
+from wyrd.errors import Code, WyrdError
+
+_FOREIGN = ("authorization", "x-api-key", "x-goog-api-key")
+
+
+class WyrdClient:
+    """A connection to a Wyrd server. Makes no network call when constructed.
+
+    `server_url` falls back to `WYRD_SERVER_URL` and http://localhost:8080; `credential` to
+    `WYRD_ACCESS_TOKEN`, `WYRD_API_KEY`, the dev key of `wyrd up`, the saved login. An API key
+    (`wyrd_sk_…`) is exchanged for a short token on first use and again with 30 s left.
+    Safe to share between threads; `close()` or `with` returns its connections.
+
+    Errors: CLIENT_400_CONFIG_INVALID, CLIENT_401_NO_CREDENTIALS, CLIENT_401_SAVED_LOGIN_UNUSABLE.
+    """
+
+    def __init__(
+        self,
+        server_url: str | None = None,
+        credential: str | None = None,
+        grpc_url: str | None = None,
+    ) -> None:
+        self._server_url = resolve_server_url(server_url)
+        self._grpc_url = resolve_grpc_url(grpc_url, self._server_url)
+        self._transport = Transport(self._server_url, resolve_credential(credential, self._server_url))
+
+    @property
+    def server_url(self) -> str:
+        """The server's address, without a trailing slash."""
+        return self._server_url
+
+    @property
+    def grpc_url(self) -> str:
+        """The address of the server's gRPC port."""
+        return self._grpc_url
+
+    def access_token(self) -> str:
+        """A bearer token with at least 30 s of life, exchanged when needed."""
+        return self._transport.token()
+
+    @property
+    def http_auth(self) -> httpx.Auth:
+        """Authentication for another HTTP client that calls this server (the gateway).
+
+        It takes the place of the provider's own key. Requests to another server are refused with
+        CLIENT_400_CONFIG_INVALID, so that the token stays with its server.
+        """
+        return ServerAuth(self)
+
+    def close(self) -> None:
+        """Return the connections; a later call opens new ones."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"WyrdClient({self._server_url!r})"
+
+    def _run(self, flow: Flow[T]) -> T:
+        return self._transport.run(flow)
+
+
+def authorize(request: httpx.Request, token: str) -> httpx.Request:
+    """Put the token in the place of every provider credential."""
+    for name in _FOREIGN:
+        request.headers.pop(name, None)
+    request.headers["x-wyrd-access-token"] = f"Bearer {token}"
+    return request
+
+
+def refuse_elsewhere(request: httpx.Request, server_url: str) -> None:
+    if origin(str(request.url)) != origin(server_url):
+        raise WyrdError(
+            Code.CLIENT_400_CONFIG_INVALID,
+            f"the token of {server_url} is not sent to {request.url.host}",
+            field="base_url",
+        )
+
+
+class ServerAuth(httpx.Auth):
+    """Adds the client's token. Also callable on a request, for clients with their own Auth class."""
+
+    def __init__(self, client: WyrdClient) -> None:
+        self._client = client
+
+    def __call__(self, request: httpx.Request) -> httpx.Request:
+        refuse_elsewhere(request, self._client.server_url)
+        return authorize(request, self._client.access_token())
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        yield self(request)
+
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        yield await asyncio.to_thread(self, request)

@@ -1,0 +1,82 @@
+"""The Card registry of a server."""
+
+from __future__ import annotations
+
+import os
+
+from wyrd._client import declaration, registry
+from wyrd._client.envelope import CardEnvelope
+from wyrd.client import WyrdClient
+from wyrd.wire.cards import CardDeleted, CardItem, CardPage, DeclareReceipt
+from wyrd.wire.refs import CardRef
+
+__all__ = ["CardDeleted", "CardEnvelope", "CardItem", "CardPage", "Cards", "DeclareReceipt"]
+
+
+class Cards:
+    """Declare, read and retire Cards.
+
+    A `ref` is a CardRef or its text form `space/Kind/name@version[#uid]`. Common errors:
+    REGISTRY_404_CARD_NOT_FOUND, PERMISSION_403_DENIED_RBAC.
+    """
+
+    def __init__(self, client: WyrdClient | None = None) -> None:
+        self._client = client or WyrdClient()
+
+    def declare(self, path: str | os.PathLike[str]) -> DeclareReceipt:
+        """Declare the Card file (or folder) and all it refers to; `root` and `outcomes` come back.
+
+        Errors: CLI_400_CARD_LOAD with diagnostics before any request; REGISTRY_409_SPEC_DRIFT,
+        REGISTRY_422_UNRESOLVED_DEPENDENCY, REGISTRY_507_ARTIFACT_VERIFY_FAILED.
+        """
+        return self._client._run(declaration.declare(self._client.server_url, path))
+
+    def get(self, ref: CardRef | str) -> CardEnvelope:
+        """One exact Card."""
+        return self._client._run(registry.get(self._client.server_url, registry.as_ref(ref)))
+
+    def list(
+        self,
+        *,
+        kind: str | None = None,
+        space: str | None = None,
+        name: str | None = None,
+        version_range: str | None = None,
+        status: str | None = None,
+        filter: str | None = None,
+        include_prerelease: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> CardPage:
+        """One page of Cards; pass its `next_cursor` as `cursor` for the next."""
+        filters = {
+            "kind": kind,
+            "space": space,
+            "name": name,
+            "version_range": version_range,
+            "status": status,
+            "filter": filter,
+            "include_prerelease": include_prerelease,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return self._client._run(registry.listing(self._client.server_url, filters))
+
+    def resolve_latest(self, kind: str, space: str, name: str) -> CardEnvelope:
+        """The highest active version of a Card that is no pre-release."""
+        return self._client._run(registry.latest(self._client.server_url, kind, space, name))
+
+    def delete(self, ref: CardRef | str) -> CardDeleted:
+        """Delete one exact Card; `deleted` is false when it was deleted before."""
+        return self._client._run(registry.delete(self._client.server_url, registry.as_ref(ref)))
+
+    def deactivate(self, ref: CardRef | str) -> CardEnvelope:
+        """Take one exact Card out of service; its bindings stop until it is reactivated."""
+        return self._turn(ref, "deactivate")
+
+    def reactivate(self, ref: CardRef | str) -> CardEnvelope:
+        """Put a deactivated Card back into service."""
+        return self._turn(ref, "reactivate")
+
+    def _turn(self, ref: CardRef | str, to: str) -> CardEnvelope:
+        return self._client._run(registry.turn(self._client.server_url, registry.as_ref(ref), to))
