@@ -5,6 +5,7 @@ Loading takes seconds of processor time, so nothing imports it at the top of a m
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from types import ModuleType
@@ -32,6 +33,9 @@ def load() -> Any:
             os.environ.update(_SETTINGS)
             import litellm
 
+            # Its log lines quote requests and credentials; failures are told by the gateway.
+            for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
             litellm.telemetry = False
             litellm.suppress_debug_info = True
             litellm.turn_off_message_logging = True

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 from engine.failure import BlockFailure, ReasonKind
@@ -24,33 +25,38 @@ IMAGE_TYPES: Mapping[str, str] = {
     "webp": "image/webp",
 }
 _OPENAI_WIRE = (Adapter.OPENAI, Adapter.OPENAI_COMPATIBLE)
+_GOOGLE_WIRE = (Adapter.GEMINI, Adapter.VERTEX)
+_UNLISTED_GOOGLE_SETTINGS = frozenset(("seed", "presence_penalty", "frequency_penalty"))
 _SETTING_NAMES: Mapping[str, str] = {"stop_sequences": "stop", "max_output_tokens": "max_tokens"}
 
 
 async def portable(call: ModelCall, endpoint: Endpoint) -> dict[str, Any]:
     """Arguments for the model library: messages, settings and response format, no credential."""
+    if endpoint.adapter in _GOOGLE_WIRE:
+        _segment(endpoint.model)
     files = _Files(call.media)
-    arguments: dict[str, Any] = {
-        "messages": [await _message(message, endpoint.adapter, files) for message in call.messages]
-    }
-    settings = {
-        _SETTING_NAMES.get(name, name): value for name, value in call.settings.items() if value is not None
-    }
-    if endpoint.adapter in _OPENAI_WIRE:
-        # The provider, not the library's list of known models, decides what a model takes.
-        if endpoint.adapter is Adapter.OPENAI and "max_tokens" in settings:
-            settings["max_completion_tokens"] = settings.pop("max_tokens")
-        if settings:
-            arguments["extra_body"] = settings
-    else:
-        arguments |= settings
-        arguments["allowed_openai_params"] = sorted(settings)
+    messages = [await _message(message, endpoint.adapter, files) for message in call.messages]
+    arguments: dict[str, Any] = {"messages": messages}
     if call.response_schema is not None:
         schema = {"name": "reply", "strict": True, "schema": dict(call.response_schema)}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
     if call.user is not None:
         arguments["user"] = call.user
-    return arguments
+    settings = {
+        _SETTING_NAMES.get(name, name): value for name, value in call.settings.items() if value is not None
+    }
+    if endpoint.adapter in _OPENAI_WIRE:
+        # The library changes roles and refuses settings by its list of known models; what is
+        # restated here reaches the provider as authored, and the provider decides what it takes.
+        if endpoint.adapter is Adapter.OPENAI and "max_tokens" in settings:
+            settings["max_completion_tokens"] = settings.pop("max_tokens")
+        return {"messages": deepcopy(messages), "extra_body": {**arguments, **settings}}
+    if endpoint.adapter is Adapter.ANTHROPIC and "max_tokens" not in settings:
+        raise refused_here("anthropic needs max_output_tokens in the Prompt's settings")
+    if endpoint.adapter in _GOOGLE_WIRE:
+        # These pass unnamed in the library's list, or are dropped without a word.
+        arguments["allowed_openai_params"] = sorted(settings.keys() & _UNLISTED_GOOGLE_SETTINGS)
+    return arguments | settings
 
 
 async def native(
@@ -70,7 +76,7 @@ async def native(
     if endpoint.adapter is Adapter.ANTHROPIC and form == "messages":
         headers = {"x-api-key": endpoint.api_key or "", "anthropic-version": "2023-06-01"}
         return f"{base.removesuffix('/v1')}/v1/messages", headers, {"model": endpoint.model, **body}
-    if endpoint.adapter in (Adapter.GEMINI, Adapter.VERTEX) and form == "generate_content":
+    if endpoint.adapter in _GOOGLE_WIRE and form == "generate_content":
         url = f"{base}/models/{_segment(endpoint.model)}:generateContent"
         return url, {"x-goog-api-key": endpoint.api_key or ""}, body
     raise refused_here(f"an endpoint of the kind {endpoint.adapter} does not take the format {form!r}")
