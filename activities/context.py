@@ -1,0 +1,47 @@
+"""One execution as its blocks see it: who, since when, which Verifier, which evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from activities.bundle import Bundle
+from activities.ledger import Ledger
+from engine.capture import Capture
+from engine.evidence import Evidence
+from engine.reader import Reader
+from engine.states import States
+from store.caller import Tenant
+
+
+@dataclass(frozen=True)
+class ExecutionContext:
+    tenant: Tenant
+    execution_id: str
+    started_at: datetime
+    bundle: Bundle
+    evidence: Evidence
+    ledger: Ledger
+
+    @property
+    def capture(self) -> Capture:
+        """How much results keep of what blocks read."""
+        return Capture(self.bundle.plan.spec.context_capture or "full")
+
+    async def reader(self, blocks: Iterable[int], states: str) -> Reader:
+        """A reader for those blocks, with the outputs and reasons that they read loaded."""
+        plan = self.bundle.plan
+        steps: set[int] = set()
+        requirements: set[int] = set()
+        for block in blocks:
+            for reference in plan.references(block):
+                if reference.root != "steps":
+                    continue
+                if reference.requirement is not None:
+                    requirements.add(plan.requirement_index[reference.requirement])
+                elif reference.facet == "output":
+                    steps.add(plan.step_index[reference.name])
+        outputs = await self.ledger.outputs(steps) if steps else {}
+        reasons = await self.ledger.reasons(requirements) if requirements else {}
+        return Reader(plan, self.evidence, States.of_text(states), outputs, reasons)

@@ -1,0 +1,84 @@
+"""Pinned files on local disk for as long as blocks read them, checked against their digests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from engine.failure import BlockFailure, ReasonKind
+from store.blobs import BlobStore, DigestMismatch
+from store.caller import Tenant
+from wyrd.errors import WyrdError
+
+_KEPT_BYTES = 1024 * 1024 * 1024
+
+
+class FileShelf:
+    """A folder of recently read files, one copy a digest; the oldest unused ones go when it fills.
+
+    Digests are checked when a file comes in, so a file on the shelf is the pinned one. Tenants do
+    not share copies: the key is tenant and digest.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+        self._folder = tempfile.TemporaryDirectory(prefix="wyrd-files-", ignore_cleanup_errors=True)
+        self._sizes: OrderedDict[Path, int] = OrderedDict()
+        self._users: dict[Path, int] = {}
+        self._locks: dict[Path, asyncio.Lock] = {}
+
+    def close(self) -> None:
+        self._folder.cleanup()
+
+    @asynccontextmanager
+    async def open(self, tenant: Tenant, sha256: str, size_bytes: int | None = None) -> AsyncIterator[Path]:
+        """The file's path, read-only, kept at least until the block ends.
+
+        Raises `BlockFailure`: DIGEST_MISMATCH, MISSING_EVIDENCE when it is gone, or the store's
+        trouble as a retryable EVIDENCE_UNREADABLE.
+        """
+        path = Path(self._folder.name) / f"{tenant.id}-{sha256}"
+        self._users[path] = self._users.get(path, 0) + 1
+        try:
+            async with self._locks.setdefault(path, asyncio.Lock()):
+                if path not in self._sizes:
+                    self._sizes[path] = await self._fetch(tenant, sha256, path)
+            self._sizes.move_to_end(path)
+            if size_bytes is not None and self._sizes[path] != size_bytes:
+                raise BlockFailure(
+                    ReasonKind.DIGEST_MISMATCH,
+                    f"the stored file has {self._sizes[path]} bytes, and {size_bytes} were declared",
+                )
+            yield path
+        finally:
+            self._users[path] -= 1
+            if not self._users[path]:
+                del self._users[path]
+            self._tidy()
+
+    async def _fetch(self, tenant: Tenant, sha256: str, path: Path) -> int:
+        try:
+            size = await self._blobs.fetch(tenant, sha256, path)
+        except DigestMismatch as error:
+            raise BlockFailure(ReasonKind.DIGEST_MISMATCH, error.detail) from None
+        except WyrdError as error:
+            if error.status == 404:
+                raise BlockFailure(ReasonKind.MISSING_EVIDENCE, "the file is no longer stored") from None
+            raise BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, error.detail, retryable=True) from None
+        os.chmod(path, 0o444)
+        return size
+
+    def _tidy(self) -> None:
+        total = sum(self._sizes.values())
+        for path in list(self._sizes):
+            if total <= _KEPT_BYTES:
+                return
+            if path not in self._users:
+                total -= self._sizes.pop(path)
+                self._locks.pop(path, None)
+                path.unlink(missing_ok=True)

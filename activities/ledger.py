@@ -1,0 +1,170 @@
+"""Where the ends of an execution's blocks are kept while it runs: in memory, or in SQL.
+
+A verify keeps them in the request; an execution on Temporal keeps them in the database, so that
+any worker can go on. The first recorded end of a block stands: an attempt that ran twice
+because its worker died in between never changes what was found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from engine.ends import BlockDocument
+from engine.failure import BlockFailure, ReasonKind
+from store.blobs import BlobStore
+from store.caller import Tenant
+from store.database import Database
+from store.executions import BlockEnd, Executions
+from wyrd.wire.canonical import sha256_hex, strict_loads
+
+INLINE_OUTPUT = 16 * 1024
+"""Bytes of JSON up to which an output is kept beside its block; larger ones go to the blob store."""
+
+LARGEST_OUTPUT = 64 * 1024 * 1024
+_DEPTH = 1000
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+class Ledger(Protocol):
+    async def outputs(self, steps: Collection[int]) -> dict[int, Any]:
+        """The outputs of those steps that succeeded."""
+        ...
+
+    async def reasons(self, requirements: Collection[int]) -> dict[int, str]:
+        """The reasons of those requirements (by number) that ran."""
+        ...
+
+    async def find(self, block: int) -> str | None:
+        """The letter of a block that has ended."""
+        ...
+
+    async def save(self, ends: Collection[BlockDocument]) -> list[str]:
+        """Record ends; the letters that stand."""
+        ...
+
+    async def ends(self) -> dict[int, BlockDocument]:
+        """Every recorded end, outputs included while they are small."""
+        ...
+
+
+class MemoryLedger:
+    """The ledger of a verify."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._ends: dict[int, BlockDocument] = {}
+
+    async def outputs(self, steps: Collection[int]) -> dict[int, Any]:
+        return {
+            step: self._ends[step].output
+            for step in steps
+            if step in self._ends and self._ends[step].has_output
+        }
+
+    async def reasons(self, requirements: Collection[int]) -> dict[int, str]:
+        found = {number: self._ends.get(self._steps + number) for number in requirements}
+        return {number: end.document["reason"] for number, end in found.items() if end is not None}
+
+    async def find(self, block: int) -> str | None:
+        end = self._ends.get(block)
+        return None if end is None else end.letter
+
+    async def save(self, ends: Collection[BlockDocument]) -> list[str]:
+        return [self._ends.setdefault(end.block, end).letter for end in ends]
+
+    async def ends(self) -> dict[int, BlockDocument]:
+        return self._ends
+
+
+@dataclass(frozen=True)
+class SqlLedger:
+    """The ledger of an execution on Temporal. With `keep_outputs` off (context capture other than
+    full) outputs never reach the blob store, and the record of the result removes them."""
+
+    database: Database
+    blobs: BlobStore
+    tenant: Tenant
+    execution_id: str
+    steps: int
+    keep_outputs: bool
+
+    async def outputs(self, steps: Collection[int]) -> dict[int, Any]:
+        rows = await self._read(sorted(steps))
+        found = {}
+        for block, row in rows.items():
+            if row.output is not None:
+                found[block] = strict_loads(row.output, max_depth=_DEPTH)
+            elif row.output_sha256 is not None:
+                data = await self.blobs.get(self.tenant, row.output_sha256, limit=LARGEST_OUTPUT)
+                found[block] = strict_loads(data, max_depth=_DEPTH)
+        return found
+
+    async def reasons(self, requirements: Collection[int]) -> dict[int, str]:
+        rows = await self._read([self.steps + number for number in sorted(requirements)])
+        return {block - self.steps: strict_loads(row.document)["reason"] for block, row in rows.items()}
+
+    async def find(self, block: int) -> str | None:
+        rows = await self._read([block])
+        return rows[block].letter if block in rows else None
+
+    async def save(self, ends: Collection[BlockDocument]) -> list[str]:
+        rows = [await self._row(end) for end in ends]
+
+        def work(connection: Connection) -> list[str]:
+            executions = Executions(connection, self.tenant)
+            return [executions.save_block(self.execution_id, row).letter for row in rows]
+
+        return await self.database.write(work)
+
+    async def ends(self) -> dict[int, BlockDocument]:
+        rows = await self._read(None)
+        return {block: _document(row) for block, row in rows.items()}
+
+    async def _read(self, blocks: list[int] | None) -> dict[int, BlockEnd]:
+        if blocks == []:
+            return {}
+
+        def work(connection: Connection) -> dict[int, BlockEnd]:
+            return Executions(connection, self.tenant).blocks(self.execution_id, blocks)
+
+        return await self.database.read(work)
+
+    async def _row(self, end: BlockDocument) -> BlockEnd:
+        document = _COMPACT.encode(end.document)
+        if not end.has_output:
+            return BlockEnd(end.block, end.letter, document)
+        data = output_bytes(end.output)
+        if len(data) <= INLINE_OUTPUT or not self.keep_outputs:
+            return BlockEnd(end.block, end.letter, document, data.decode("utf-8"), sha256_hex(data))
+        sha256 = await self.blobs.put(self.tenant, data)
+        document = _COMPACT.encode(end.document | {"output_sha256": sha256, "output_bytes": len(data)})
+        return BlockEnd(end.block, end.letter, document, None, sha256)
+
+
+def output_bytes(output: Any) -> bytes:
+    """A step's output as canonical JSON. Raises `BlockFailure`: LIMIT_EXCEEDED over 64 MiB, CODE_FAILED
+    for what is not JSON."""
+    try:
+        data = _COMPACT.encode(output).encode("utf-8")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BlockFailure(
+            ReasonKind.CODE_FAILED, f"the output is not JSON: {type(error).__name__}"
+        ) from None
+    if len(data) > LARGEST_OUTPUT:
+        raise BlockFailure(
+            ReasonKind.LIMIT_EXCEEDED, f"an output of {len(data)} bytes is over {LARGEST_OUTPUT}"
+        )
+    return data
+
+
+def _document(row: BlockEnd) -> BlockDocument:
+    document = strict_loads(row.document, max_depth=_DEPTH)
+    if row.output is None:
+        return BlockDocument(row.block, row.letter, document)
+    return BlockDocument(row.block, row.letter, document, strict_loads(row.output, max_depth=_DEPTH), True)

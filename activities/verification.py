@@ -1,0 +1,312 @@
+"""The Temporal activities of one verification: run a block, judge pure blocks, record the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from activities.attempts import (
+    AttemptFailed,
+    block_end,
+    block_failure,
+    packed,
+    run_attempt,
+    unpacked,
+    with_losses,
+)
+from activities.blocks import BlockRunner
+from activities.bundle import Bundles
+from activities.context import ExecutionContext
+from activities.ledger import SqlLedger
+from activities.record import ExecutionNames, result_document
+from engine.capture import Capture
+from engine.ends import Attempt, BlockDocument, requirement_failure, step_failure
+from engine.evidence import Evidence
+from engine.failure import BlockFailure, ReasonKind
+from engine.judging import judge_pure
+from engine.result import decision_of, kept_inputs, outcome_document
+from engine.retries import next_wait
+from engine.states import States
+from store.blobs import BlobStore
+from store.caller import Tenant
+from store.database import Database
+from store.executions import Executions
+from workflows import contracts
+from workflows.contracts import (
+    BlockEnded,
+    BlocksJudged,
+    EndExecution,
+    FinishExecution,
+    JudgeBlocks,
+    LostBlock,
+    RunBlock,
+    ShapePage,
+    VerificationEnded,
+)
+from wyrd.errors import code_named
+from wyrd.wire.canonical import strict_loads
+from wyrd.wire.verification import ExecutionStatus
+
+_KEPT = 512
+_BEAT_SECONDS = 1.0
+_LOSS_REASONS = {
+    "timeout": (ReasonKind.TIMEOUT, "no attempt of it ended in time"),
+    "worker_lost": (ReasonKind.WORKER_LOST, "the workers that ran it were lost too often"),
+    "internal": (ReasonKind.INTERNAL, "the server failed on it"),
+}
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    context: ExecutionContext
+    names: ExecutionNames
+
+
+class VerificationActivities:
+    """Bound to one process's database, blobs and block runner."""
+
+    def __init__(
+        self, database: Database, blobs: BlobStore, bundles: Bundles, runner: BlockRunner | None
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._bundles = bundles
+        self._runner = runner
+        self._kept: OrderedDict[str, _Loaded] = OrderedDict()
+
+    @property
+    def quick(self) -> list[Any]:
+        """What the `wyrd` queue runs, mostly as local activities."""
+        return [self.judge_blocks, self.finish_execution, self.end_execution, self.load_shape_page]
+
+    @property
+    def blocks(self) -> list[Any]:
+        """What the queues of slow work run."""
+        return [self.run_block]
+
+    def expect(self, names: ExecutionNames, context: ExecutionContext) -> None:
+        """Keep an execution that was just accepted here: its workflow most likely starts here too."""
+        self._keep(names, context)
+
+    @activity.defn(name=contracts.RUN_BLOCK)
+    async def run_block(self, argument: RunBlock) -> BlockEnded:
+        assert self._runner is not None
+        info = activity.info()
+        failures = unpacked(info.heartbeat_details[0]) if info.heartbeat_details else []
+        async with _beating(failures):
+            context = (await self._load(argument)).context
+            recorded = await context.ledger.find(argument.block)
+            if recorded is not None:
+                return BlockEnded(letter=recorded)
+            await self._mark(context, ExecutionStatus.RUNNING)
+            earlier = with_losses(failures, info.attempt)
+            if len(earlier) - len(failures) > contracts.MOST_LOSSES:
+                raise await self._ended(context, argument.block, _loss("worker_lost"), earlier)
+            reader = await context.reader([argument.block], argument.states)
+            try:
+                produced, attempt = await run_attempt(
+                    self._runner,
+                    context,
+                    argument.block,
+                    reader,
+                    number=info.attempt,
+                    limit=argument.limit,
+                )
+            except AttemptFailed as failed:
+                failures.append(failed.attempt)
+                attempts = [*earlier, failed.attempt]
+                role = self._runner.role(context, argument.block)
+                wait = next_wait(role, failed.failure, len(failures), argument.retries)
+                if wait is None:
+                    raise await self._ended(context, argument.block, failed.failure, attempts) from None
+                # Details written just before raising are what the next attempt reads.
+                activity.heartbeat(packed(failures))
+                await self._mark(context, ExecutionStatus.RETRYING)
+                raise _told(failed.failure, wait) from None
+            end = block_end(context, argument.block, produced, [*earlier, attempt])
+            try:
+                letters = await context.ledger.save([end])
+            except BlockFailure as failure:
+                raise await self._ended(context, argument.block, failure, [*earlier, attempt]) from None
+            return BlockEnded(letter=letters[0])
+
+    @activity.defn(name=contracts.JUDGE_BLOCKS)
+    async def judge_blocks(self, argument: JudgeBlocks) -> BlocksJudged:
+        context = (await self._load(argument)).context
+        ends = await _judged(context, argument.blocks, argument.states)
+        return BlocksJudged(letters="".join(await context.ledger.save(ends)))
+
+    @activity.defn(name=contracts.FINISH_EXECUTION)
+    async def finish_execution(self, argument: FinishExecution) -> VerificationEnded:
+        loaded = await self._load(argument)
+        context = loaded.context
+        plan = context.bundle.plan
+        ends = dict(await context.ledger.ends()) if _ran_before(argument) else {}
+        for lost in argument.lost:
+            ends.setdefault(lost.block, _lost_end(context, lost))
+        states = States.of_text(argument.states)
+        for end in await _judged(context, argument.blocks, argument.states):
+            ends[end.block] = end
+            states.requirements[end.block - len(plan.shape.steps)] = end.letter
+        decision = decision_of(plan, states)
+        outcome = outcome_document(plan, states, context.evidence, ends, decision)
+        result = result_document(loaded.names, context, outcome)
+        kept = kept_inputs(context.evidence.inputs, context.capture)
+        await self._database.write(
+            _record, context, json.dumps(result), json.dumps(kept), decision.verdict.value
+        )
+        self._kept.pop(context.execution_id, None)
+        counts = decision.counts
+        return VerificationEnded(
+            verdict=decision.verdict.value,
+            passed=counts.passed,
+            failed=counts.failed,
+            inconclusive=counts.inconclusive,
+            not_applicable=counts.not_applicable,
+        )
+
+    @activity.defn(name=contracts.END_EXECUTION)
+    async def end_execution(self, argument: EndExecution) -> None:
+        code = None if argument.code is None else code_named(argument.code)
+
+        def work(connection: Connection) -> None:
+            executions = Executions(connection, _tenant(argument))
+            executions.end(argument.execution_id, ExecutionStatus(argument.status), code, argument.message)
+
+        await self._database.write(work)
+        self._kept.pop(argument.execution_id, None)
+
+    @activity.defn(name=contracts.LOAD_SHAPE_PAGE)
+    async def load_shape_page(self, argument: ShapePage) -> str:
+        context = (await self._load(argument)).context
+        text = json.dumps(context.bundle.plan.shape.document(), separators=(",", ":"))
+        size = contracts.SHAPE_PAGE_CHARACTERS
+        return text[argument.page * size : (argument.page + 1) * size]
+
+    async def _load(self, argument: contracts.Of) -> _Loaded:
+        loaded = self._kept.get(argument.execution_id)
+        if loaded is not None:
+            self._kept.move_to_end(argument.execution_id)
+            return loaded
+        tenant = _tenant(argument)
+        row = await self._database.read(_find, tenant, argument.execution_id)
+        if row is None:
+            raise ApplicationError("the execution is not recorded", type="NotRecorded", non_retryable=True)
+        bundle = await self._bundles.of(tenant, row.verifier_uid)
+        context = ExecutionContext(
+            tenant=tenant,
+            execution_id=row.execution_id,
+            started_at=row.created_at,
+            bundle=bundle,
+            evidence=Evidence(bundle.plan.spec, strict_loads(row.inputs, max_depth=128)),
+            ledger=self.ledger(tenant, row.execution_id, bundle),
+        )
+        return self._keep(ExecutionNames.of_row(row), context)
+
+    def ledger(self, tenant: Tenant, execution_id: str, bundle: Any) -> SqlLedger:
+        plan = bundle.plan
+        full = Capture(plan.spec.context_capture or "full") is Capture.FULL
+        return SqlLedger(self._database, self._blobs, tenant, execution_id, len(plan.spec.steps), full)
+
+    def _keep(self, names: ExecutionNames, context: ExecutionContext) -> _Loaded:
+        loaded = self._kept[context.execution_id] = _Loaded(context, names)
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return loaded
+
+    async def _mark(self, context: ExecutionContext, status: ExecutionStatus) -> None:
+        def work(connection: Connection) -> None:
+            Executions(connection, context.tenant).mark(context.execution_id, status)
+
+        await self._database.write(work)
+
+    async def _ended(
+        self, context: ExecutionContext, block: int, failure: BlockFailure, attempts: Sequence[Attempt]
+    ) -> ApplicationError:
+        """Record the block's failing end; the error that tells Temporal so, once and for all."""
+        end = block_failure(context, block, failure, attempts)
+        letters = await context.ledger.save([end])
+        return ApplicationError(
+            failure.reason[:500],
+            letters[0],
+            type=failure.kind.value,
+            non_retryable=True,
+            category=ApplicationErrorCategory.BENIGN,
+        )
+
+
+@contextlib.asynccontextmanager
+async def _beating(failures: list[Attempt]) -> AsyncIterator[None]:
+    """A beat a second, with the failures so far: what tells a slow block from a lost worker."""
+
+    async def beat() -> None:
+        while True:
+            activity.heartbeat(packed(failures))
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    task = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _judged(context: ExecutionContext, blocks: Sequence[int], states: str) -> list[BlockDocument]:
+    if not blocks:
+        return []
+    reader = await context.reader(blocks, states)
+    return [judge_pure(context.bundle.plan, block, reader) for block in blocks]
+
+
+def _ran_before(argument: FinishExecution) -> bool:
+    """Whether any block may have a recorded end: all that there is may be in the last batch."""
+    return any(letter.islower() for letter in argument.states)
+
+
+def _tenant(argument: contracts.Of) -> Tenant:
+    return Tenant(argument.tenant_id, argument.tenant_slug)
+
+
+def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
+    return Executions(connection, tenant).find(execution_id)
+
+
+def _record(
+    connection: Connection, context: ExecutionContext, result: str, inputs: str, verdict: str
+) -> None:
+    executions = Executions(connection, context.tenant)
+    ended = executions.complete(
+        context.execution_id, verdict=verdict, result=result, started_at=context.started_at
+    )
+    if ended and context.capture is not Capture.FULL:
+        executions.forget_evidence(context.execution_id, inputs)
+
+
+def _loss(kind: str) -> BlockFailure:
+    return BlockFailure(*_LOSS_REASONS.get(kind, _LOSS_REASONS["internal"]))
+
+
+def _lost_end(context: ExecutionContext, lost: LostBlock) -> BlockDocument:
+    failure = _loss(lost.kind)
+    if context.bundle.plan.shape.is_step(lost.block):
+        return step_failure(lost.block, failure, [])
+    return requirement_failure(lost.block, failure)
+
+
+def _told(failure: BlockFailure, wait: float) -> ApplicationError:
+    return ApplicationError(
+        failure.reason[:500],
+        type=failure.kind.value,
+        next_retry_delay=timedelta(seconds=wait),
+        category=ApplicationErrorCategory.BENIGN,
+    )

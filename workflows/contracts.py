@@ -1,0 +1,194 @@
+"""Names, queues, arguments and typed calls: everything that crosses the Temporal boundary.
+
+One argument model a workflow or activity, every field with a default, so that fields can be
+added while old histories still replay. Workflow modules call activities only through the stubs here.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel, Field
+from temporalio import workflow
+from temporalio.common import Priority, RetryPolicy, SearchAttributeKey
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.workflow import ActivityCancellationType
+
+QUEUE = "wyrd"
+"""Workflows, local activities and quick activities."""
+QUEUE_AGENT = "wyrd-agent"
+QUEUE_SANDBOX = "wyrd-sandbox"
+QUEUE_EXTRACT = "wyrd-extract"
+
+QUEUE_OF_KIND = {"agent": QUEUE_AGENT, "code": QUEUE_SANDBOX, "extract": QUEUE_EXTRACT}
+"""Stuck model calls, sandboxes and parsers each hold up only their own kind."""
+
+VERIFICATION_WORKFLOW = "VerificationWorkflow"
+RUN_BLOCK = "run_block"
+JUDGE_BLOCKS = "judge_blocks"
+FINISH_EXECUTION = "finish_execution"
+END_EXECUTION = "end_execution"
+LOAD_SHAPE_PAGE = "load_shape_page"
+
+TENANT = SearchAttributeKey.for_keyword("WyrdTenant")
+VERIFIER = SearchAttributeKey.for_keyword("WyrdVerifier")
+SUBJECT = SearchAttributeKey.for_keyword("WyrdSubject")
+VERDICT = SearchAttributeKey.for_keyword("WyrdVerdict")
+GROUP = SearchAttributeKey.for_keyword("WyrdGroup")
+SEARCH_ATTRIBUTES = (TENANT, VERIFIER, SUBJECT, VERDICT, GROUP)
+
+SHAPE_PAGE_CHARACTERS = 48_000
+"""A plan's shape travels in the workflow's argument up to this size, in pages above it."""
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=5)
+TASK_TIMEOUT = timedelta(seconds=5)
+MOST_LOSSES = 5
+"""Workers that may die under one block before it ends."""
+
+
+class Of(BaseModel):
+    """Every argument names the tenant and the execution."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    execution_id: str = ""
+
+
+class VerificationStart(Of):
+    """Argument of the workflow. `shape` is `Shape.document()`, or None when it comes in `pages`."""
+
+    shape: list[Any] | None = None
+    pages: int = 0
+    timeout_seconds: float = 1800.0
+
+
+class VerificationEnded(BaseModel):
+    """Result of the workflow, for the Temporal UI; the result itself is in the database."""
+
+    verdict: str = ""
+    passed: int = 0
+    failed: int = 0
+    inconclusive: int = 0
+    not_applicable: int = 0
+
+
+class ShapePage(Of):
+    page: int = 0
+
+
+class RunBlock(Of):
+    """Run one step's action or one check that is not pure. `limit`: seconds an attempt may take."""
+
+    block: int = 0
+    kind: str = ""
+    states: str = ""
+    limit: float = 60.0
+    retries: int = 0
+
+
+class BlockEnded(BaseModel):
+    letter: str = "f"
+
+
+class JudgeBlocks(Of):
+    blocks: list[int] = Field(default_factory=list)
+    states: str = ""
+
+
+class BlocksJudged(BaseModel):
+    letters: str = ""
+
+
+class LostBlock(BaseModel):
+    """A block whose activity ended without recording anything: its workers were lost, or time ran out."""
+
+    block: int = 0
+    kind: str = "worker_lost"
+    attempts: int = 0
+
+
+class FinishExecution(JudgeBlocks):
+    lost: list[LostBlock] = Field(default_factory=list)
+
+
+class EndExecution(Of):
+    """End without a verdict: `status` is cancelled, timed_out or errored."""
+
+    status: str = "errored"
+    code: str | None = None
+    message: str | None = None
+
+
+async def load_shape_page(argument: ShapePage) -> str:
+    """One page of the shape's JSON text."""
+    text: str = await workflow.execute_local_activity(
+        LOAD_SHAPE_PAGE, argument, result_type=str, start_to_close_timeout=timedelta(seconds=10)
+    )
+    return text
+
+
+async def run_block(argument: RunBlock, *, label: str, bound: float) -> BlockEnded:
+    """Schedule a block. It retries natively inside `bound` seconds; the activity counts its own failures."""
+    ended: BlockEnded = await workflow.execute_activity(
+        RUN_BLOCK,
+        argument,
+        result_type=BlockEnded,
+        task_queue=QUEUE_OF_KIND[argument.kind],
+        schedule_to_close_timeout=timedelta(seconds=bound),
+        start_to_close_timeout=timedelta(seconds=argument.limit + 10),
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            backoff_coefficient=2.0,
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=0,
+        ),
+        cancellation_type=ActivityCancellationType.TRY_CANCEL,
+        summary=label,
+        priority=Priority(fairness_key=argument.tenant_slug),
+    )
+    return ended
+
+
+async def judge_blocks(argument: JudgeBlocks, *, label: str) -> BlocksJudged:
+    """Judge a batch of pure blocks, locally."""
+    judged: BlocksJudged = await _local_then_normal(JUDGE_BLOCKS, argument, BlocksJudged, label)
+    return judged
+
+
+async def finish_execution(argument: FinishExecution, *, label: str) -> VerificationEnded:
+    """Judge the last pure blocks, decide, record the result."""
+    ended: VerificationEnded = await _local_then_normal(FINISH_EXECUTION, argument, VerificationEnded, label)
+    return ended
+
+
+async def end_execution(argument: EndExecution) -> None:
+    """Record an end without a verdict."""
+    await _local_then_normal(END_EXECUTION, argument, None, f"record {argument.status}")
+
+
+async def _local_then_normal(name: str, argument: BaseModel, result_type: type | None, label: str) -> Any:
+    """A local activity, in milliseconds; one that keeps failing becomes a normal activity, which
+    does not hold its workflow task while the database is away."""
+    try:
+        return await workflow.execute_local_activity(
+            name,
+            argument,
+            result_type=result_type,
+            schedule_to_close_timeout=timedelta(seconds=20),
+            start_to_close_timeout=timedelta(seconds=10),
+            retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_attempts=3),
+            summary=label,
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        return await workflow.execute_activity(
+            name,
+            argument,
+            result_type=result_type,
+            start_to_close_timeout=timedelta(seconds=60),
+            retry_policy=RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=0),
+            summary=label,
+        )
