@@ -75,8 +75,8 @@ class Edge:
             _log.exception("request %s failed: %s %s", request_id, scope["method"], scope["path"])
             if started:
                 raise
-            error = WyrdError(Code.SPEC_500_INTERNAL, "the server failed on this request")
-            await problem(error, request_id)(scope, receive, answer)
+            failed = WyrdError(Code.SPEC_500_INTERNAL, "the server failed on this request")
+            await problem(failed, request_id)(scope, receive, answer)
 
     def _counted(self, receive: Receive) -> Receive:
         total = 0

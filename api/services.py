@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from store.blobs import BlobStore
+from store.blobs.local import LocalBlobs
+from store.blobs.s3 import S3Blobs
 from store.database import Database
 from store.settings import Settings
+from store.signing import server_secret
 from store.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -21,6 +24,19 @@ class Services:
     blobs: BlobStore
     tokens: Tokens
     temporal: "Client | None" = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Services":
+        """The parts as the settings name them, not opened yet. The schema is brought up to date
+        by `store.schema.upgrade`, before.
+        """
+        secret = server_secret(settings)
+        database = Database(settings.sql_url)
+        if settings.blob_url is None:
+            blobs: BlobStore = LocalBlobs(settings.home / "blobs", secret)
+        else:
+            blobs = S3Blobs(settings)
+        return cls(settings, database, blobs, Tokens(database, secret))
 
     async def open(self) -> None:
         """Called when the application starts, in its event loop."""

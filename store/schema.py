@@ -7,6 +7,7 @@ tables is drafted with `python -m store.schema "why"`, which writes a revision u
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import sys
@@ -58,6 +59,7 @@ def upgrade(url: str) -> None:
         engine.dispose()
 
 
+@functools.cache
 def newest() -> str:
     """The newest revision this version of the code knows."""
     revision = ScriptDirectory(str(MIGRATIONS)).get_current_head()

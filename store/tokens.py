@@ -20,7 +20,8 @@ from typing import Any
 
 from store.caller import Caller
 from store.database import Database, utc_now
-from store.identity import (
+from store.signing import purpose_key
+from store.standing import (
     KEY_MARK,
     Standing,
     mark_used,
@@ -28,7 +29,6 @@ from store.identity import (
     standing_of_token,
     use_is_stale,
 )
-from store.signing import purpose_key
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonRefused, canonical_json, strict_loads
 

@@ -17,7 +17,7 @@ from store.blobs.local import LocalBlobs
 from store.blobs.s3 import S3Blobs
 from store.caller import Tenant
 from store.database import Database
-from store.identity import ensure_tenant
+from store.first_start import ensure_tenant
 from store.schema import load_tables
 from store.settings import Settings
 from store.tables.metadata import metadata
@@ -118,4 +118,4 @@ def other_tenant() -> Tenant:
 @pytest.fixture
 async def stored_tenant(database: Database) -> Tenant:
     """The tenant `acme` with its row, in `database`."""
-    return await database.write(ensure_tenant, "acme")
+    return await ensure_tenant(database, "acme")
