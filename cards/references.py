@@ -1,77 +1,44 @@
-"""The references inside a spec: where they stand, and the exact Cards they are replaced by.
-
-Positions are found through the decoded model, never by the look of the data: a free JSON value
-that happens to read `{"sibling": …}` is data.
-"""
+"""From the references a spec was written with to the exact Cards it is stored with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, cast
 
-from pydantic import BaseModel
-
 from wyrd.cards import CardRef as AuthoredRef
-from wyrd.cards import Kind, Sibling, decode_spec, spec_document
-from wyrd.cards.decode import Path, dotted
+from wyrd.cards import Kind, Sibling, decode_spec
+from wyrd.cards.links import LinkAt, links
+from wyrd.errors import Code, WyrdError
 from wyrd.wire.refs import CardRef
 
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """One reference in a spec. `sibling` says that it names a Card of the same declaration."""
-
-    path: Path
-    ref: CardRef
-    sibling: bool
-
-    @property
-    def field(self) -> str:
-        """The place as people read it: `spec.components[0].ref`."""
-        return f"spec.{dotted(self.path)}"
+Identity = tuple[str, str, str, str]
+"""Kind, space, name and exact version."""
 
 
-def positions(spec: BaseModel) -> list[Position]:
-    """Every reference of a decoded spec, in the order of the document."""
-    return list(_walk(spec, ()))
+def named_by(link: LinkAt) -> CardRef:
+    """The Card a link of a submission names.
+
+    Raises `WYRD_REGISTRY_400_UNRESOLVED_PATH_REF` for a path: the registry sees no files.
+    """
+    value = link.value
+    if isinstance(value, str):
+        raise WyrdError(
+            Code.REGISTRY_400_UNRESOLVED_PATH_REF,
+            f"{link.field} is the path {value[:200]!r}; the server sees no files",
+            field=link.field,
+        )
+    authored = value.sibling if isinstance(value, Sibling) else value
+    return _plain(authored)
+
+
+def identity_of(ref: CardRef) -> Identity:
+    return ref.kind, ref.space, ref.name, ref.version
 
 
 def card_refs(kind: str, spec: Mapping[str, Any]) -> list[CardRef]:
-    """Every Card that a stored spec names, in the order of the document."""
-    return [position.ref for position in positions(decode_spec(cast(Kind, kind), dict(spec)))]
-
-
-def exact_document(spec: BaseModel, exact: Callable[[Position], CardRef]) -> dict[str, Any]:
-    """The spec as plain data, each reference replaced by the exact Card that `exact` answers."""
-    document = spec_document(cast(Any, spec))
-    for position in positions(spec):
-        *way, last = position.path
-        place: Any = document
-        for part in way:
-            place = place[part]
-        place[last] = exact(position).document()
-    return document
-
-
-def _walk(value: object, path: Path) -> Iterator[Position]:
-    if isinstance(value, Sibling):
-        yield Position(path, _plain(value.sibling), sibling=True)
-    elif isinstance(value, AuthoredRef):
-        yield Position(path, _plain(value), sibling=False)
-    elif isinstance(value, BaseModel):
-        # Only what was authored: a default holds no reference, and the document leaves it out.
-        for name, field in type(value).model_fields.items():
-            if name in value.model_fields_set:
-                yield from _walk(
-                    getattr(value, name), (*path, field.serialization_alias or field.alias or name)
-                )
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _walk(item, (*path, index))
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _walk(item, (*path, key))
+    """Every Card that a stored spec names, each once, in the order of the document."""
+    decoded = decode_spec(cast(Kind, kind), dict(spec))
+    return list(dict.fromkeys(named_by(link) for link in links(decoded)))
 
 
 def _plain(ref: AuthoredRef) -> CardRef:

@@ -142,20 +142,26 @@ class Cards:
             update(cards).where(self._mine, cards.c.uid == uid).values(status=status, updated_at=now)
         )
 
-    def refer(self, source_uid: str, targets: Iterable[tuple[str, str]]) -> None:
-        """Record what a new Card refers to: (target uid, component alias or empty)."""
+    def refer(self, source_uid: str, targets: Iterable[tuple[str, str | None]]) -> None:
+        """Record what a new Card refers to: (target uid, component alias or None)."""
         rows = [
-            {"source_uid": source_uid, "target_uid": uid, "alias": alias, "tenant_id": self.tenant.id}
-            for uid, alias in targets
+            {
+                "source_uid": source_uid,
+                "ordinal": ordinal,
+                "tenant_id": self.tenant.id,
+                "target_uid": uid,
+                "alias": alias,
+            }
+            for ordinal, (uid, alias) in enumerate(targets)
         ]
         if rows:
             self.connection.execute(insert(card_references), rows)
 
-    def outbound(self, uid: str) -> list[tuple[CardRef, str]]:
+    def outbound(self, uid: str) -> list[tuple[CardRef, str | None]]:
         """What a Card refers to, with component aliases, in the order of text form and alias."""
         return self._neighbours(card_references.c.source_uid == uid, card_references.c.target_uid)
 
-    def inbound(self, uid: str) -> list[tuple[CardRef, str]]:
+    def inbound(self, uid: str) -> list[tuple[CardRef, str | None]]:
         """The Cards that refer to one, deleted ones left out, in the order of text form and alias."""
         return self._neighbours(
             card_references.c.target_uid == uid, card_references.c.source_uid, cards.c.status != "deleted"
@@ -228,7 +234,7 @@ class Cards:
 
     def _neighbours(
         self, edge: ColumnElement[bool], other: ColumnElement[str], *conditions: ColumnElement[bool]
-    ) -> list[tuple[CardRef, str]]:
+    ) -> list[tuple[CardRef, str | None]]:
         rows = self.connection.execute(
             select(
                 cards.c.kind,
@@ -248,7 +254,7 @@ class Cards:
             )
             for row in rows
         ]
-        return sorted(found, key=lambda pair: (str(pair[0]), pair[1]))
+        return sorted(found, key=lambda pair: (str(pair[0]), pair[1] or ""))
 
 
 def _named(kind: str, space: str, name: str) -> tuple[ColumnElement[bool], ...]:

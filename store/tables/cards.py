@@ -49,11 +49,12 @@ card_references = Table(
     "card_references",
     metadata,
     Column("source_uid", Text, ForeignKey("cards.uid"), primary_key=True),
-    Column("target_uid", Text, ForeignKey("cards.uid"), primary_key=True),
-    # The alias of a Service component; empty for every other reference.
-    Column("alias", ByteOrdered, primary_key=True, default=""),
+    Column("ordinal", Integer, primary_key=True),
     Column("tenant_id", Text, nullable=False),
-    Index("ix_card_references_target", "target_uid"),
+    Column("target_uid", Text, ForeignKey("cards.uid"), nullable=False),
+    # The alias of a Service component; none for every other reference.
+    Column("alias", Text),
+    Index("ix_card_references_target_uid", "target_uid"),
 )
 
 card_artifacts = Table(
