@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from engine.failure import BlockFailure, ReasonKind
 from gateway.calls import EffectiveRoute
+from wyrd.cards.yaml_reader import YamlRefused, read_documents
 from wyrd.errors import Code, WyrdError
 
 MAX_CONFIG_BYTES = 1024 * 1024
@@ -127,19 +127,20 @@ def _document(path: Path) -> Any:
         raise _invalid(f"{path.name} cannot be read: {error.strerror}", "file") from None
     if len(raw) > MAX_CONFIG_BYTES:
         raise _invalid(f"{path.name} is larger than {MAX_CONFIG_BYTES} bytes", "file")
+    if path.suffix == ".toml":
+        try:
+            return tomllib.loads(raw.decode("utf-8-sig"))
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+            raise _invalid(f"{path.name} is not TOML: {error}", "file") from None
     try:
-        text = raw.decode("utf-8-sig")
-        return tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except UnicodeDecodeError:
-        raise _invalid(f"{path.name} is not UTF-8", "file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise _invalid(f"{path.name} is not TOML: {error}", "file") from None
-    except yaml.MarkedYAMLError as error:
-        at = error.problem_mark
-        place = f" at line {at.line + 1}, column {at.column + 1}" if at else ""
-        raise _invalid(f"{path.name} is not YAML: {error.problem}{place}", "file") from None
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise _invalid(f"{path.name} is not YAML", "file") from None
+        documents = read_documents(raw)
+    except YamlRefused as refused:
+        fault = refused.faults[0]
+        place = f"line {fault.line}, column {fault.column}"
+        raise _invalid(f"{path.name} is not YAML: {fault.message} at {place}", "file") from None
+    if len(documents) != 1:
+        raise _invalid(f"{path.name} holds {len(documents)} documents instead of one", "file")
+    return documents[0].value
 
 
 def _invalid(detail: str, where: str) -> WyrdError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import codecs
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -160,14 +161,26 @@ def _document(url: str, filename: str) -> dict[str, Any]:
     return {"type": "file", "file": {"file_data": url, "filename": filename}}
 
 
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
 def _decoded(data: bytes, part: MediaPart) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        name = part.filename or part.sha256[:12]
-        raise BlockFailure(
-            ReasonKind.EVIDENCE_UNREADABLE, f"the text file {name} is not UTF-8 at byte {error.start}"
-        ) from None
+    """A text file's characters, by extraction's own rule: its mark, else UTF-8, else Windows-1252."""
+    marked = next(((mark, encoding) for mark, encoding in _MARKS if data.startswith(mark)), None)
+    tries = [(marked[1], len(marked[0]))] if marked else [("utf-8", 0), ("cp1252", 0)]
+    for encoding, start in tries:
+        try:
+            return data[start:].decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    name = part.filename or part.sha256[:12]
+    raise BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, f"the file {name} is not text")
 
 
 def _block(part: BlockPart, adapter: Adapter) -> dict[str, Any]:
