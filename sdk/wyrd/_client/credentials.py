@@ -10,39 +10,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from wyrd._client.answers import error_of, unanswered_error
 from wyrd._client.flow import Reply, Send, Unanswered
 from wyrd._client.servers import is_loopback
 from wyrd.errors import Code, WyrdError
+from wyrd.wire.auth import API_KEY_TYPE, TOKEN_EXCHANGE, TokenAnswer
 from wyrd.wire.canonical import JsonRefused, strict_loads
 
 KEY_PREFIX = "wyrd_sk_"
 RENEW_BEFORE = 30.0
 """Seconds of life left under which a token is exchanged again."""
 
-_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-_KEY_TYPE = "urn:wyrd:oauth:token-type:api_key"
 _OAUTH_ERRORS = {
     "invalid_client": Code.AUTH_401_UNAUTHENTICATED,
     "invalid_grant": Code.AUTH_401_INVALID_TOKEN,
 }
 
 
-class _Minted(BaseModel):
-    access_token: str
-    token_type: str
-    expires_in: float
-
-
 @dataclass(slots=True)
 class Credential:
-    """A secret and the token it was last exchanged for. `form` is None when the secret is the token."""
+    """A secret: an API key with the token it was last exchanged for, or a token sent as it is."""
 
     secret: str = field(repr=False)
-    form: dict[str, str] | None = field(default=None, repr=False)
     _token: str | None = field(default=None, repr=False)
     _fresh_until: float = 0.0
 
@@ -52,7 +43,7 @@ class Credential:
         One attempt. Errors: the server's own; AUTH_401_* for an OAuth answer;
         CLIENT_503_TRANSPORT_DOWN when there is no server.
         """
-        if self.form is None:
+        if not self.secret.startswith(KEY_PREFIX):
             return self.secret
         if self._token is not None and self._token != refused and time.monotonic() < self._fresh_until:
             return self._token
@@ -62,14 +53,14 @@ class Credential:
                 "POST",
                 f"{server_url}/auth/token",
                 {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"},
-                urlencode({"client_id": "wyrd-cli", **self.form}).encode("ascii"),
+                self._form(),
             )
         except Unanswered as fault:
             raise unanswered_error(fault) from None
         if not 200 <= reply.status < 300:
             raise _exchange_error(reply)
         try:
-            minted = _Minted.model_validate(strict_loads(reply.body))
+            minted = TokenAnswer.model_validate(strict_loads(reply.body))
         except (JsonRefused, ValidationError):
             raise WyrdError(
                 Code.SPEC_502_UPSTREAM_FAILURE, "the token answer is not what was expected"
@@ -77,6 +68,15 @@ class Credential:
         self._token = minted.access_token
         self._fresh_until = asked + minted.expires_in - RENEW_BEFORE
         return minted.access_token
+
+    def _form(self) -> bytes:
+        form = {
+            "client_id": "wyrd-cli",
+            "grant_type": TOKEN_EXCHANGE,
+            "subject_token": self.secret,
+            "subject_token_type": API_KEY_TYPE,
+        }
+        return urlencode(form).encode("ascii")
 
 
 def _exchange_error(reply: Reply) -> WyrdError:
@@ -93,11 +93,7 @@ def _credential(value: str) -> Credential:
     value = value.strip()
     if not value or not value.isascii() or not value.isprintable():
         raise WyrdError(Code.CLIENT_400_CONFIG_INVALID, "the credential is not one", field="credential")
-    if not value.startswith(KEY_PREFIX):
-        return Credential(value)
-    return Credential(
-        value, {"grant_type": _EXCHANGE, "subject_token": value, "subject_token_type": _KEY_TYPE}
-    )
+    return Credential(value)
 
 
 def _read(path: Path) -> str | None:
@@ -130,29 +126,15 @@ def _saved_login() -> str | None:
 
 
 def resolve_credential(argument: str | None, server_url: str) -> Credential:
-    """The first of: argument, `WYRD_ACCESS_TOKEN`, `WYRD_WORKLOAD_TOKEN` with `WYRD_TENANT`,
-    `WYRD_API_KEY`, the dev key of `wyrd up` (sent to a loopback server only), the saved login.
+    """The first of: argument, `WYRD_ACCESS_TOKEN`, `WYRD_API_KEY`, the dev key of `wyrd up` (sent to a
+    loopback server only), the saved login.
 
-    Errors: CLIENT_401_NO_CREDENTIALS, CLIENT_401_SAVED_LOGIN_UNUSABLE, and
-    CLIENT_400_CONFIG_INVALID for `WYRD_TENANT` beside an access token or a workload token without it.
+    Errors: CLIENT_400_CONFIG_INVALID, CLIENT_401_NO_CREDENTIALS, CLIENT_401_SAVED_LOGIN_UNUSABLE.
     """
     if argument is not None:
         return _credential(argument)
-    tenant = os.environ.get("WYRD_TENANT")
     if token := os.environ.get("WYRD_ACCESS_TOKEN"):
-        if tenant:
-            raise WyrdError(
-                Code.CLIENT_400_CONFIG_INVALID,
-                "WYRD_TENANT cannot go with WYRD_ACCESS_TOKEN: the token names its tenant",
-                field="WYRD_TENANT",
-            )
         return _credential(token)
-    if workload := os.environ.get("WYRD_WORKLOAD_TOKEN"):
-        if not tenant:
-            raise WyrdError(
-                Code.CLIENT_400_CONFIG_INVALID, "WYRD_WORKLOAD_TOKEN needs WYRD_TENANT", field="WYRD_TENANT"
-            )
-        return Credential(workload, {"grant_type": _BEARER, "assertion": workload, "tenant": tenant})
     if key := os.environ.get("WYRD_API_KEY"):
         return _credential(key)
     # The dev key opens the stack it was made by; a server elsewhere has no use for it.

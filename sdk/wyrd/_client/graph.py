@@ -44,7 +44,7 @@ class View:
 
         SDK_404_UNKNOWN_VERIFIER when none is bound, SPEC_400_VALIDATION when several are.
         """
-        found = [card for card in self.bound if name in _names(card.card_ref)]
+        found = [card for card in self.bound if matches(card.card_ref, name)]
         if len(found) == 1:
             return found[0]
         whose = self.alias or self.card.card_ref.name
@@ -65,8 +65,9 @@ class View:
         )
 
 
-def _names(ref: CardRef) -> tuple[str, ...]:
-    return (
+def matches(ref: CardRef, text: str) -> bool:
+    """Whether a text names that Verifier: by name, `name@version`, `space/name@version` or in full."""
+    return text in (
         ref.name,
         f"{ref.name}@{ref.version}",
         f"{ref.space}/{ref.name}@{ref.version}",
@@ -120,7 +121,7 @@ class Graph:
             card.uid: card
             for bound in self._verifiers.values()
             for card in bound
-            if alias in _names(card.card_ref)
+            if matches(card.card_ref, alias)
         }
         if len(found) == 1:
             return next(iter(found.values()))

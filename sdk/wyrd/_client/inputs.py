@@ -88,9 +88,9 @@ def checked_group(group_id: object) -> str | None:
     """A group id is 1 to 256 UTF-8 bytes without white space or control characters."""
     if group_id is None:
         return None
-    if isinstance(group_id, str) and not _CONTROL.search(group_id):
-        if 1 <= len(group_id.encode("utf-8", "surrogatepass")) <= 256:
-            return group_id
+    text = group_id if isinstance(group_id, str) and not _CONTROL.search(group_id) else ""
+    if 1 <= len(text.encode("utf-8", "surrogatepass")) <= 256:
+        return text
     raise WyrdError(
         Code.SPEC_400_VALIDATION,
         "a group id is 1 to 256 bytes without white space or control characters",

@@ -1,0 +1,5 @@
+"""`python -m wyrd.cli`."""
+
+from wyrd.cli import main
+
+main()

@@ -1,0 +1,179 @@
+"""declare, get, list, latest, delete, and `cards deactivate | reactivate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from wyrd._client.envelope import CardEnvelope
+from wyrd.cli.options import Form, Ref, Server, client, exact, find_card
+from wyrd.cli.output import USAGE, Format, outcome, show_diagnostics, table, terminal, to_json, working
+from wyrd.registry import Cards
+
+cards_app = typer.Typer(no_args_is_help=True, help="Take Cards out of service and put them back.")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(epilog="Example: wyrd declare service.yaml")(declare)
+    app.command(epilog="Example: wyrd get default/Service/support-desk@1.0.0")(get)
+    app.command("list", epilog="Example: wyrd list --kind Verifier")(list_cards)
+    app.command(epilog="Example: wyrd latest default/Service/support-desk")(latest)
+    app.command(epilog="Example: wyrd delete default/Prompt/support-prompt@1.0.0")(delete)
+    cards_app.command(epilog="Example: wyrd cards deactivate default/Service/support-desk@1.0.0")(deactivate)
+    cards_app.command(epilog="Example: wyrd cards reactivate default/Service/support-desk@1.0.0")(reactivate)
+    app.add_typer(cards_app, name="cards")
+
+
+def declare(
+    path: Annotated[Path, typer.Argument(help="A Card file, or a folder with one root Card.")],
+    check: Annotated[bool, typer.Option("--check", help="Only check, offline; declare nothing.")] = False,
+    server: Server = None,
+    format: Form = Format.TEXT,
+) -> None:
+    """Declare a Card file with everything it refers to."""
+    if check:
+        _check(path, format)
+        return
+    with working(f"declaring {path}", format):
+        receipt = Cards(client(server)).declare(path)
+    if format is Format.JSON:
+        to_json(receipt.model_dump(mode="json"))
+        return
+    console = terminal()
+    console.print(
+        table(
+            ("card", "outcome", "status"),
+            ((one.card_ref.pinned, one.outcome.value, outcome(one.status.value)) for one in receipt.outcomes),
+        )
+    )
+    console.print(f"root: {receipt.root}", markup=False)
+
+
+def _check(path: Path, form: Format) -> None:
+    from wyrd.cards import check as check_cards
+
+    report = check_cards(path)
+    if not report.ok and form is Format.JSON:
+        import json
+
+        sys.stderr.write(json.dumps(report.error_document(), ensure_ascii=False, indent=2) + "\n")
+        raise typer.Exit(USAGE)
+    if not report.ok:
+        raise report.error()
+    if form is Format.JSON:
+        to_json(report.to_document())
+        return
+    show_diagnostics(one.to_document() for one in report.diagnostics)
+    terminal().print(
+        table(
+            ("kind", "space", "name", "version"),
+            ((card.kind, card.space, card.name, card.version or "assigned") for card in report.cards),
+        )
+    )
+
+
+def get(ref: Ref, server: Server = None, format: Form = Format.TEXT) -> None:
+    """Print one Card's envelope; without a version, of the latest one."""
+    _show(find_card(client(server), ref), format)
+
+
+def latest(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="space/Kind/name.")],
+    server: Server = None,
+    format: Form = Format.TEXT,
+) -> None:
+    """Print the latest version of a Card."""
+    _show(find_card(client(server), name.partition("@")[0]), format)
+
+
+def list_cards(
+    kind: Annotated[str | None, typer.Option(help="Only this kind.")] = None,
+    space: Annotated[str | None, typer.Option(help="Only this space.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only this name.")] = None,
+    version_range: Annotated[str | None, typer.Option(help="A SemVer range, such as ^1.2.")] = None,
+    status: Annotated[str | None, typer.Option(help="active, pending, deprecated, …")] = None,
+    filter: Annotated[str | None, typer.Option(help="A filter expression.")] = None,
+    include_prerelease: Annotated[bool, typer.Option(help="Also pre-releases.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most Cards to print.")] = None,
+    cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
+    server: Server = None,
+    format: Form = Format.TEXT,
+) -> None:
+    """List Cards, one page at a time."""
+    page = Cards(client(server)).list(
+        kind=kind,
+        space=space,
+        name=name,
+        version_range=version_range,
+        status=status,
+        filter=filter,
+        include_prerelease=include_prerelease,
+        limit=limit,
+        cursor=cursor,
+    )
+    if format is Format.JSON:
+        to_json(page)
+        return
+    console = terminal()
+    console.print(
+        table(
+            ("card", "status", "uid", "created"),
+            (
+                (
+                    f"{item.space}/{item.kind}/{item.name}@{item.version}",
+                    outcome(item.status.value),
+                    item.card_uid,
+                    item.created_at.isoformat(timespec="seconds"),
+                )
+                for item in page.items
+            ),
+        )
+    )
+    if page.next_cursor is not None:
+        console.print(f"more: --cursor {page.next_cursor}", markup=False)
+
+
+def delete(ref: Ref, server: Server = None, format: Form = Format.TEXT) -> None:
+    """Delete one exact Card."""
+    answer = Cards(client(server)).delete(exact(ref))
+    if format is Format.JSON:
+        to_json(answer)
+    else:
+        terminal().print(f"{ref} {'deleted' if answer.deleted else 'was deleted before'}", markup=False)
+
+
+def deactivate(ref: Ref, server: Server = None, format: Form = Format.TEXT) -> None:
+    """Take one exact Card out of service."""
+    _show_turned(Cards(client(server)).deactivate(exact(ref)), format)
+
+
+def reactivate(ref: Ref, server: Server = None, format: Form = Format.TEXT) -> None:
+    """Put a deactivated Card back into service."""
+    _show_turned(Cards(client(server)).reactivate(exact(ref)), format)
+
+
+def _show_turned(card: CardEnvelope, form: Format) -> None:
+    if form is Format.JSON:
+        to_json(card.model_dump())
+        return
+    phase: Any = (card.status or {}).get("phase", "unknown")
+    terminal().print(f"{card.card_ref.pinned} is {phase}", markup=False)
+
+
+def _show(card: CardEnvelope, form: Format) -> None:
+    document = card.model_dump()
+    if form is Format.JSON:
+        to_json(document)
+        return
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    console = terminal()
+    if console.is_terminal:
+        from rich.syntax import Syntax
+
+        console.print(Syntax(text, "yaml", background_color="default", word_wrap=True))
+    else:
+        sys.stdout.write(text)
