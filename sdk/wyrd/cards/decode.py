@@ -172,7 +172,9 @@ def _fault(loc: Path, below: Path, message: str, member: str | None, member_faul
     loc = tuple(part for part in loc if part != "[key]")
     whole = (*loc, *below)
     shown: list[str | int] = []
-    for part in whole:
+    # A spec that is itself a tagged union (Trigger, Operator) is flattened: its own tag is no place.
+    flattened = bool(whole) and isinstance(whole[0], str) and whole[0].startswith(TAG)
+    for part in whole[1:] if flattened else whole:
         if isinstance(part, str) and part.startswith(TAG):
             break
         shown.append(part)
