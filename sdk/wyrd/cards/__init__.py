@@ -6,6 +6,9 @@ Nothing here talks to a server, a database or a model, and no verdict is judged 
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from wyrd.cards.actions import (
     AgentAction,
     ArtifactSource,
@@ -40,6 +43,39 @@ from wyrd.cards.source import SourceSpec
 from wyrd.cards.trigger import GroupEndTrigger, ScheduleTrigger, TriggerSpec
 from wyrd.cards.verifier import Decide, Step, VerifierSpec
 
+if TYPE_CHECKING:
+    from wyrd.cards.card_schema import json_schema as json_schema
+    from wyrd.cards.checking import check as check
+    from wyrd.cards.checking import load as load
+    from wyrd.cards.declaration import to_submissions as to_submissions
+    from wyrd.cards.diagnostics import CheckReport as CheckReport
+    from wyrd.cards.diagnostics import Diagnostic as Diagnostic
+    from wyrd.cards.loaded import LoadedTree as LoadedTree
+    from wyrd.cards.regex import compile_pattern as compile_pattern
+    from wyrd.cards.submitted import check_submissions as check_submissions
+
+_ON_FIRST_USE = {
+    "CheckReport": "diagnostics",
+    "Diagnostic": "diagnostics",
+    "LoadedTree": "loaded",
+    "check": "checking",
+    "check_submissions": "submitted",
+    "compile_pattern": "regex",
+    "json_schema": "card_schema",
+    "load": "checking",
+    "to_submissions": "declaration",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Bring in the loader, the rules and the schemas when they are first asked for."""
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)
+    globals()[name] = found
+    return found
+
+
 __all__ = [
     "API_VERSION",
     "KINDS",
@@ -54,6 +90,7 @@ __all__ = [
     "Binding",
     "Card",
     "CardRef",
+    "CheckReport",
     "CodeAction",
     "CodeCheck",
     "Condition",
@@ -61,6 +98,7 @@ __all__ = [
     "Decide",
     "DecodeError",
     "DecodeFault",
+    "Diagnostic",
     "DriftCheck",
     "ExperimentSpec",
     "ExtractAction",
@@ -70,6 +108,7 @@ __all__ = [
     "JsonSlot",
     "Kind",
     "Link",
+    "LoadedTree",
     "McpSpec",
     "MediaSlot",
     "Metadata",
@@ -95,7 +134,13 @@ __all__ = [
     "TriggerSpec",
     "VerifierSpec",
     "Wildcard",
+    "check",
+    "check_submissions",
+    "compile_pattern",
     "decode_metadata",
     "decode_spec",
+    "json_schema",
+    "load",
     "spec_document",
+    "to_submissions",
 ]

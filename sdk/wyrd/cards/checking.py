@@ -186,4 +186,3 @@ def _root(
         context = {"graph_error": "several_roots", "roots": names}
         report.diagnostics.append(Diagnostic(Code.LOADER_400_INVALID_ENVELOPE, said, LOADER, context=context))
     return None
-

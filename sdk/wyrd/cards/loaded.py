@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from pathlib import Path as FilePath
@@ -74,6 +74,17 @@ class LoadedTree:
     root: LoadedCard
     workspace: Workspace
     warnings: list[Diagnostic] = field(default_factory=list)
+
+    def submissions(
+        self,
+        *,
+        artifacts: Mapping[CardRef, Sequence[dict[str, Any]]] | None = None,
+        bump: str | dict[str, Any] = "patch",
+    ) -> list[dict[str, Any]]:
+        """As `wyrd.cards.declaration.to_submissions`."""
+        from wyrd.cards.declaration import to_submissions
+
+        return to_submissions(self, artifacts=artifacts, bump=bump)
 
 
 def edges(cards: Iterable[LoadedCard]) -> dict[LoadedCard, list[LoadedCard]]:

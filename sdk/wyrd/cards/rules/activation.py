@@ -37,9 +37,7 @@ def trigger_of(binding: Binding, neighbours: Neighbours) -> TriggerSpec | None:
     return found if isinstance(found, TriggerSpec) else None
 
 
-def _fits(
-    binding: Binding, verifier: VerifierSpec, neighbours: Neighbours, at: Path
-) -> Iterator[RuleFault]:
+def _fits(binding: Binding, verifier: VerifierSpec, neighbours: Neighbours, at: Path) -> Iterator[RuleFault]:
     trigger = trigger_of(binding, neighbours)
     why = None
     if binding.runs_on is not None and not verifier.reads_window and not verifier.reads_group:
@@ -110,5 +108,7 @@ def _lacks(name: str, slot: SourceSlot, peer: VerifierSpec) -> str | None:
     ids = {one.id for one in peer.requirements}
     ids.update(one.id for step in peer.steps for one in step.requirements)
     if slot.requirement not in ids:
-        return f"slot {name!r} reads {slot.text}, and {slot.verifier!r} has no requirement {slot.requirement!r}"
+        return (
+            f"slot {name!r} reads {slot.text}, and {slot.verifier!r} has no requirement {slot.requirement!r}"
+        )
     return None

@@ -83,7 +83,11 @@ def _verifier(spec: VerifierSpec, neighbours: Neighbours) -> Iterator[_Found]:
             comparisons.append((check, at, None))
             why = selector_fault(check.span_selector)
             if why is not None:
-                yield f"the span selector does not parse, so the check is inconclusive: {why}", at, "span_selector"
+                yield (
+                    f"the span selector does not parse, so the check is inconclusive: {why}",
+                    at,
+                    "span_selector",
+                )
         elif isinstance(check, AgentBlock):
             agents.append((check, at))
     if not any(True for _ in _checks(spec)):
@@ -92,7 +96,11 @@ def _verifier(spec: VerifierSpec, neighbours: Neighbours) -> Iterator[_Found]:
         for message, rule in _comparison(block, read, spec):
             yield message, at, rule
     for agent_block, at in agents:
-        agent = agent_block.agent if isinstance(agent_block.agent, AgentSpec) else neighbours.agent(agent_block.agent)
+        agent = (
+            agent_block.agent
+            if isinstance(agent_block.agent, AgentSpec)
+            else neighbours.agent(agent_block.agent)
+        )
         if agent_block.workspace or (agent is not None and agent.tool_names):
             said = "Agents with tools or a workspace do not run yet: the block will not be judged"
             yield said, at, "agent_tools"
@@ -122,7 +130,10 @@ def _comparison(block: Any, read: Reference | None, spec: VerifierSpec) -> Itera
     expected = block.expected
     if operator.kind in NEEDS_EXPECTED and expected is None:
         how = "null" if "expected" in block.model_fields_set else "absent"
-        yield f"expected is {how}, and {operator.kind} cannot judge against null: always inconclusive", "expected"
+        yield (
+            f"expected is {how}, and {operator.kind} cannot judge against null: always inconclusive",
+            "expected",
+        )
         return
     if operator.kind in _ALWAYS_PASSES and expected == _ALWAYS_PASSES[operator.kind]:
         yield f"expected is empty, so {operator.kind} can never fail", "expected"

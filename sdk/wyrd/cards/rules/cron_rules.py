@@ -9,10 +9,9 @@ from typing import Final
 
 _FIELDS: Final = ("minute", "hour", "day of month", "month", "day of week")
 _FIELD: Final = re.compile(r"[0-9A-Za-z*,/-]{1,200}")
-_WORDS: Final = frozenset(
-    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
-    + ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-)
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_WORDS: Final = frozenset((*_MONTHS, *_WEEKDAYS))
 _ANY_TIME: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 

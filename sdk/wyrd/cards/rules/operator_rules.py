@@ -66,7 +66,9 @@ def operator_faults(spec: OperatorSpec, at: Path) -> Iterator[RuleFault]:
     else:
         return
     for path, message in found:
-        yield RuleFault(message, (*at, *path), code=Code.SPEC_400_INVALID_OPERATOR, extra={"rule": "operator"})
+        yield RuleFault(
+            message, (*at, *path), code=Code.SPEC_400_INVALID_OPERATOR, extra={"rule": "operator"}
+        )
 
 
 def template_fault(text: str) -> str | None:

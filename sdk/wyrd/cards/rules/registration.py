@@ -207,7 +207,9 @@ def _tables(spec: ServiceSpec) -> Iterator[RuleFault]:
             why = f"the table {table.name!r} is declared twice"
         seen.add(table.name)
         if why is not None:
-            yield RuleFault(why, (*at, "name"), code=Code.REGISTRY_400_INVALID_CARD_SPEC, extra={"rule": "table"})
+            yield RuleFault(
+                why, (*at, "name"), code=Code.REGISTRY_400_INVALID_CARD_SPEC, extra={"rule": "table"}
+            )
         yield from _schema(table.schema_, (*at, "schema"))
         yield from _columns(table.schema_, (*at, "schema"))
 
@@ -218,9 +220,13 @@ def _columns(schema: Any, at: Path) -> Iterator[RuleFault]:
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         yield RuleFault("a table's schema has type: object", at, code=code, extra={"rule": "table"})
     if not isinstance(properties, Mapping) or not properties:
-        yield RuleFault("a table's schema names its columns under properties", at, code=code, extra={"rule": "table"})
+        yield RuleFault(
+            "a table's schema names its columns under properties", at, code=code, extra={"rule": "table"}
+        )
         return
     for name in properties:
         if name in RESERVED_COLUMNS or name.startswith(RESERVED_COLUMN_PREFIX):
             said = f"the column {name[:80]!r} is reserved: the data plane writes it"
-            yield RuleFault(said, (*at, "properties", name), code=code, extra={"rule": "table", "column": name})
+            yield RuleFault(
+                said, (*at, "properties", name), code=code, extra={"rule": "table", "column": name}
+            )
