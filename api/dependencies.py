@@ -20,6 +20,8 @@ from wyrd.wire.canonical import JsonRefused, strict_loads
 
 TOKEN_HEADER = "x-wyrd-access-token"
 
+_CALLER = "wyrd.caller"
+
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
@@ -39,7 +41,10 @@ async def caller(request: Request) -> Caller:
     Taken from `x-wyrd-access-token: Bearer <token>` or `Authorization: Bearer <token or API
     key>`; the first wins when both are there.
     """
-    return await services(request).tokens.caller(bearer(request))
+    found: Caller | None = request.scope.get(_CALLER)
+    if found is None:
+        found = request.scope[_CALLER] = await services(request).tokens.caller(bearer(request))
+    return found
 
 
 Serving = Annotated[Services, Depends(_services)]
@@ -101,15 +106,22 @@ class _StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route whose JSON body went through the strict parser, and whose refusals are WyrdErrors."""
+    """A route whose JSON body went through the strict parser, and whose refusals are WyrdErrors.
+
+    Where a route asks for the caller, the credential is checked before the body is read: nobody
+    unknown makes this process hold or parse megabytes.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         inner = super().get_route_handler()
         code: Code = getattr(self.endpoint, "refusal_code", Code.SPEC_400_VALIDATION)
         field = self.body_field
         takes_json = field is not None and not isinstance(field.field_info, Form)
+        authenticated = any(needed.call is caller for needed in self.dependant.dependencies)
 
         async def strict(request: Request) -> Response:
+            if authenticated:
+                await caller(request)
             if takes_json:
                 read = _StrictRequest(request.scope, request.receive)
                 read.document = await json_body(read)

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import Connection
 
 from api.app import create_app
 from api.services import Services
@@ -65,7 +66,7 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 async def person(services: Services, slug: str, name: str, *roles: Role) -> Person:
     tenant = await ensure_tenant(services.database, slug)
 
-    def made(connection):
+    def made(connection: Connection) -> Person:
         identity = Identity(connection, tenant)
         principal_id = identity.create(name, roles)
         return Person(tenant, principal_id, identity.issue_key(principal_id).key)

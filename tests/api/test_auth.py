@@ -144,7 +144,7 @@ async def test_a_token_request_that_is_no_form_is_refused(
 async def test_a_request_without_a_good_credential_is_a_401(
     client: httpx.AsyncClient, headers: dict[str, str], code: Code
 ) -> None:
-    raw = {name: value.encode("latin-1") for name, value in headers.items()}
+    raw = {name.encode(): value.encode("latin-1") for name, value in headers.items()}
     answer = await client.get("/v1/principals", headers=raw)
     assert_problem(answer, code)
     assert answer.headers["www-authenticate"] == "Bearer"
