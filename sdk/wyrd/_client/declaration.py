@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from wyrd._client.calls import Call
@@ -13,22 +12,14 @@ from wyrd.wire.cards import CardStatus, DeclareReceipt
 from wyrd.wire.ids import uuid7
 
 
-@dataclass(frozen=True, slots=True)
-class Submissions:
-    """What one declaration sends, dependencies first and the root last."""
+def read_submissions(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The Cards at a path as a declaration sends them: dependencies first, the root last.
 
-    cards: list[dict[str, Any]]
-    root_kind: str
+    CLI_400_CARD_LOAD with every diagnostic when they are not acceptable. Reads the disk.
+    """
+    from wyrd.cards import load, to_submissions
 
-
-def read_submissions(path: str | os.PathLike[str]) -> Submissions:
-    """Load and check the Cards at a path. CLI_400_CARD_LOAD with every diagnostic when they are not
-    acceptable. Reads the disk."""
-    from wyrd.cards import load
-
-    tree = load(path)
-    cards = tree.submissions()
-    return Submissions(cards, str(cards[-1]["kind"]))
+    return to_submissions(load(path))
 
 
 def declare(
@@ -39,18 +30,19 @@ def declare(
     Errors: CLI_400_CARD_LOAD; SDK_400_CARD_KIND_MISMATCH when the root is not of `root_kind`;
     REGISTRY_507_ARTIFACT_VERIFY_FAILED when a Card still waits for files; the server's own.
     """
-    found: Submissions = yield Offload(lambda: read_submissions(path))
-    if root_kind is not None and found.root_kind != root_kind:
+    submissions: list[dict[str, Any]] = yield Offload(lambda: read_submissions(path))
+    kind = submissions[-1]["kind"]
+    if root_kind is not None and kind != root_kind:
         raise WyrdError(
             Code.SDK_400_CARD_KIND_MISMATCH,
-            f"the root at {os.fspath(path)} is of kind {found.root_kind}, not {root_kind}",
+            f"the root at {os.fspath(path)} is of kind {kind}, not {root_kind}",
             expected_kind=root_kind,
-            kind=found.root_kind,
+            kind=kind,
         )
     receipt = yield from Call(
         "POST",
         "/v1/cards",
-        json={"submissions": found.cards},
+        json={"submissions": submissions},
         idempotency_key=f"card-declaration-{uuid7()}",
     ).model(server_url, DeclareReceipt)
     for outcome in receipt.outcomes:
