@@ -45,6 +45,8 @@ class Bundle:
 
     def __init__(self, spec: VerifierSpec, referenced: Mapping[str, Mapping[str, Any]]) -> None:
         self.plan: Plan = compile_plan(spec)
+        self.pure = not spec.steps and all(one.pure for one in self.plan.shape.requirements)
+        """Whether judging needs nothing but the evidence: no steps, assertions and trace checks only."""
         self._referenced = referenced
         self._agents: dict[str, AgentSpec] = {}
         self._prompts: dict[str, PromptSpec] = {}

@@ -22,7 +22,7 @@ from engine.states import States
 class InlineRunner:
     """Runs one execution to its outcome. `deadline` is a reading of `time.monotonic`."""
 
-    def __init__(self, runner: BlockRunner, context: ExecutionContext, deadline: float) -> None:
+    def __init__(self, runner: BlockRunner | None, context: ExecutionContext, deadline: float) -> None:
         self._runner = runner
         self._context = context
         self._deadline = deadline
@@ -30,6 +30,7 @@ class InlineRunner:
         self.outcome: dict[str, Any] = {}
 
     async def run(self, block: int, states: str) -> str:
+        assert self._runner is not None
         reader = await self._context.reader([block], states)
         step = self._shape.is_step(block)
         limit = self._shape.steps[block].limit if step else self._shape.requirement(block).limit
@@ -86,8 +87,13 @@ class InlineRunner:
         return (await self._context.ledger.save([end]))[0]
 
 
-async def judge_inline(runner: BlockRunner, context: ExecutionContext, deadline: float) -> dict[str, Any]:
-    """Run the whole Verifier in this process; the `outcome` of its result."""
+async def judge_inline(
+    runner: BlockRunner | None, context: ExecutionContext, deadline: float
+) -> dict[str, Any]:
+    """Run the whole Verifier in this process; the `outcome` of its result.
+
+    Only a Verifier whose blocks are all pure needs no runner.
+    """
     inline = InlineRunner(runner, context, deadline)
     await interpret(context.bundle.plan.shape, inline)
     return inline.outcome

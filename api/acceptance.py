@@ -183,7 +183,7 @@ def _trace(slot: str, given: TraceInput) -> dict[str, Any]:
 def _artifact_file(connection: Connection, caller: Caller, slot: str, given: ArtifactInput) -> Any:
     cards = Cards(connection, caller.tenant)
     asked = given.artifact
-    card = cards.by_name(asked.kind, asked.space, asked.name, asked.version)
+    card = cards.by_identity(asked.kind, asked.space, asked.name, asked.version)
     if card is None or card.status == "deleted" or (asked.uid or card.uid) != card.uid:
         raise refused(slot, f"names {asked.pinned}, which is not a Card here")
     if card.kind != "Artifact":

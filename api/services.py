@@ -10,9 +10,12 @@ from store.database import Database
 from store.settings import Settings
 from store.signing import server_secret
 from store.tokens import Tokens
+from wyrd.errors import Code, WyrdError
 
 if TYPE_CHECKING:
     from temporalio.client import Client
+
+    from api.verification import Verification
 
 
 @dataclass(slots=True)
@@ -24,6 +27,14 @@ class Services:
     blobs: BlobStore
     tokens: Tokens
     temporal: "Client | None" = None
+    verifying: "Verification | None" = None
+
+    @property
+    def verification(self) -> "Verification":
+        """What verifies and submits. Raises `WYRD_SERVER_503_NOT_READY` before it is open."""
+        if self.verifying is None:
+            raise WyrdError(Code.SERVER_503_NOT_READY, "the server is still starting")
+        return self.verifying
 
     @classmethod
     def of(cls, settings: Settings) -> "Services":
@@ -41,8 +52,12 @@ class Services:
     async def open(self) -> None:
         """Called when the application starts, in its event loop."""
         await self.blobs.open()
+        if self.verifying is not None:
+            await self.verifying.open()
 
     async def close(self) -> None:
         """Called when the application stops; waits for the writes under way."""
+        if self.verifying is not None:
+            await self.verifying.close()
         await self.blobs.close()
         self.database.close()

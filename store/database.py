@@ -17,7 +17,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, text
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool
 
@@ -27,6 +29,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _BATCH = 64
+_FAULTS_OF_OURS = ("no such ", "near ", "table ")
+"""How SQLite begins what it also calls operational, but no waiting will mend."""
 _Job = tuple[Callable[[Connection], Any], "Future[Any]"]
 
 
@@ -184,12 +188,21 @@ def database_now(connection: Connection) -> datetime:
     return connection.execute(text("SELECT clock_timestamp()")).scalar_one()  # type: ignore[no-any-return]
 
 
+def insert_or_nothing(connection: Connection, table: Table) -> Any:
+    """An INSERT that leaves a row which is already there as it is; `rowcount` tells which it was."""
+    if connection.dialect.name == "sqlite":
+        return sqlite_insert(table).on_conflict_do_nothing()
+    return postgresql_insert(table).on_conflict_do_nothing()
+
+
 @contextlib.contextmanager
 def _translated() -> Any:
     """An unreachable database is a 503, whatever the driver calls it."""
     try:
         yield
     except OperationalError as error:
+        if str(error.orig).startswith(_FAULTS_OF_OURS):
+            raise
         raise WyrdError(
             Code.SERVER_503_SERVICE_UNAVAILABLE, "the database cannot be reached", service="database"
         ) from error

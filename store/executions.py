@@ -12,12 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, literal, or_, select, update
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import IntegrityError
 
 from store.caller import Tenant
-from store.database import utc_now
+from store.database import insert_or_nothing, utc_now
 from store.tables.executions import execution_blocks, executions, submission_keys
 from wyrd.errors import Code
 from wyrd.wire.ids import uuid7
@@ -72,10 +70,6 @@ class BlockEnd:
 
 def workflow_id_of(tenant: Tenant, execution_id: str) -> str:
     return f"{tenant.slug}/verification/{execution_id}"
-
-
-def _insert(connection: Connection, table: Any) -> Any:
-    return sqlite_insert(table) if connection.dialect.name == "sqlite" else postgresql_insert(table)
 
 
 class Executions:
@@ -208,9 +202,7 @@ class Executions:
     ) -> bool:
         """Insert an execution that has already ended (a verify); the second time changes nothing."""
         values = self._row(new, status=status.value, acknowledged=True, started_at=started_at, **ended)
-        done = self.connection.execute(
-            _insert(self.connection, executions).values(**values).on_conflict_do_nothing()
-        )
+        done = self.connection.execute(insert_or_nothing(self.connection, executions).values(**values))
         return bool(done.rowcount)
 
     def find(self, execution_id: str) -> Row[Any] | None:
@@ -235,9 +227,7 @@ class Executions:
             "output_sha256": end.output_sha256,
             "recorded_at": utc_now(),
         }
-        done = self.connection.execute(
-            _insert(self.connection, execution_blocks).values(**values).on_conflict_do_nothing()
-        )
+        done = self.connection.execute(insert_or_nothing(self.connection, execution_blocks).values(**values))
         if done.rowcount:
             return end
         found = self.block(execution_id, end.block)
@@ -260,7 +250,8 @@ class Executions:
         self, filters: Mapping[str, Any], *, before: tuple[datetime, str] | None, limit: int
     ) -> list[Row[Any]]:
         """The newest executions first. `filters`: column name to value, `since` and `until` times;
-        `verifier` and `subject` take a uid, or the text `space/Kind/name[@version]`."""
+        `verifier` and `subject` take a uid, or the text `space/Kind/name[@version]`; `subjects` are
+        the uids a Card-bound caller may see."""
         statement = select(*[column for column in executions.c if column.name not in ("inputs", "result")])
         statement = statement.where(self._mine, *_conditions(filters))
         if before is not None:
@@ -370,6 +361,8 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
             conditions.append(executions.c[name] == wanted)
         else:
             conditions.append(executions.c[name].startswith(f"{wanted}@", autoescape=True))
+    if "subjects" in filters:
+        conditions.append(executions.c.subject_uid.in_(filters["subjects"]))
     if "since" in filters:
         conditions.append(executions.c.created_at >= filters["since"])
     if "until" in filters:

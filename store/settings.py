@@ -29,7 +29,9 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = None
     """Signs access tokens and upload addresses; none means the file `home`/secret-key, made when missing."""
     tenant: str = "local"
-    """Slug of the tenant that the first start makes, with its dev key."""
+    """Slug of the tenant that the first start makes."""
+    dev_key: bool = False
+    """Keep an administrator's key in `home`/dev-key; `wyrd up` sets it."""
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)

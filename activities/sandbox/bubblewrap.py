@@ -31,7 +31,7 @@ def unprivileged() -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """How to start a zygote behind the wall. `wall` and `program` are members so that a test can weaken them."""
+    """How to start a zygote behind the wall. `wall` and `program` are members, for a test to weaken them."""
 
     binary: Path
     runtime: runtime.Runtime

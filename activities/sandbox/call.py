@@ -66,8 +66,13 @@ class CodeCall:
             path_inside(name)
 
     @property
+    def nanoseconds(self) -> int:
+        """`now` as nanoseconds since 1970."""
+        return (self.now - _EPOCH) // timedelta(microseconds=1) * 1000
+
+    @property
     def source_sha256(self) -> str:
-        """SHA-256 of the source as UTF-8, in hex; half a surrogate pair, with which no source runs, is `?`."""
+        """SHA-256 of the source as UTF-8, in hex. Half a surrogate pair (it never runs) counts as `?`."""
         return hashlib.sha256(self.source.encode("utf-8", "replace")).hexdigest()
 
     def payload(self) -> bytes:
@@ -77,7 +82,7 @@ class CodeCall:
             "entrypoint": self.entrypoint,
             "inputs": dict(self.inputs),
             "seed": self.seed,
-            "now": (self.now - _EPOCH) // timedelta(microseconds=1) * 1000,
+            "now": self.nanoseconds,
         }
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
@@ -100,7 +105,7 @@ class CodeReply:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a call ended, as the worker saw it: trusted, except for `reply`, which the code may have written."""
+    """How a call ended, as the worker saw it: trusted, but for `reply`, which the code may have written."""
 
     reply: bytes
     overflowed: bool = False

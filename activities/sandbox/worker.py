@@ -10,7 +10,6 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,12 +50,12 @@ class Wall(Protocol):
     def objections(self, facts: dict[str, object]) -> list[str]: ...
 
 
-def _place(inputs: Path, files: Mapping[str, Path], moment: datetime) -> None:
-    for name, source in files.items():
+def _place(inputs: Path, call: CodeCall) -> None:
+    for name, source in call.files.items():
         target = inputs / name
         shutil.copyfile(source, target)
         # The file's age must not differ between two runs of the same check.
-        os.utime(target, (moment.timestamp(), moment.timestamp()))
+        os.utime(target, ns=(call.nanoseconds, call.nanoseconds))
         target.chmod(0o444)
 
 
@@ -161,7 +160,7 @@ class Worker:
         payload = call.payload()
         try:
             if call.files:
-                await asyncio.to_thread(_place, self.inputs, call.files, call.now)
+                await asyncio.to_thread(_place, self.inputs, call)
             ending = await self._exchange(payload, call.timeout)
             if call.files and not self.lost:
                 await asyncio.to_thread(_empty, self.inputs)

@@ -19,8 +19,7 @@ from cards.lifecycle import delete_card, set_card_active
 from cards.listing import CardQuery, card_page
 from cards.reading import card_by_ref, card_by_uid, existing_by_ref, existing_by_uid, latest_card
 from store.caller import Permission
-from wyrd.cards import json_schema
-from wyrd.cards.card_ref import KINDS
+from wyrd.cards import KINDS, json_schema
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.cards import (
     ArtifactInventory,

@@ -31,8 +31,8 @@ MAX_STDOUT_BYTES = 16 * 1024
 MAX_MESSAGE = 500
 """Characters kept of an exception's message."""
 MAX_DEPTH = 64
-MAX_INTEGER_BITS = 14_000
-"""Above this an integer has more than the 4,300 digits the strict parser takes."""
+INTEGER_BOUND = 10**4300
+"""From here on an integer has more than the 4,300 digits that the strict parser takes."""
 RECURSION_LIMIT = 500
 INTEGER_DIGITS = 10_000
 
@@ -74,22 +74,26 @@ def _plain(value: Any, place: str, depth: int) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
-        if int.bit_length(value) > MAX_INTEGER_BITS:
+        number = int.__int__(value)
+        if not -INTEGER_BOUND < number < INTEGER_BOUND:
             raise _NotJson(f"{place} is an integer of more than 4,300 digits")
-        return int.__int__(value)
-    if isinstance(value, float):
-        number = float.__float__(value)
-        if number != number or number in (float("inf"), float("-inf")):
-            raise _NotJson(f"{place} is {number!r}, which is not JSON")
         return number
+    if isinstance(value, float):
+        real = float.__float__(value)
+        if real != real or real in (float("inf"), float("-inf")):
+            raise _NotJson(f"{place} is {real!r}, which is not JSON")
+        return real
     if depth == 0 and isinstance(value, dict | list | tuple):
         raise _NotJson(f"it is nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict):
-        members = {}
+        members: dict[str, Any] = {}
         for key, item in dict.items(value):
             if not isinstance(key, str):
                 raise _NotJson(f"{place} has a key of type {type(key).__name__}, not a string")
-            members[str.__str__(key)] = _plain(item, f"{place}.{key}"[:100], depth - 1)
+            name = str.__str__(key)
+            if name in members:
+                raise _NotJson(f"{place} has the key {name[:80]!r} twice")
+            members[name] = _plain(item, f"{place}.{name}"[:100], depth - 1)
         return members
     if isinstance(value, list | tuple):
         items = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)

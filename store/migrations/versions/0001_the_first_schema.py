@@ -114,6 +114,13 @@ def upgrade() -> None:
         )
 
     op.create_table(
+        "leases",
+        sa.Column("name", sa.String(length=64), nullable=False),
+        sa.Column("holder", sa.String(length=64), nullable=False),
+        sa.Column("until", Instant(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_leases")),
+    )
+    op.create_table(
         "submission_keys",
         sa.Column("tenant_id", sa.String(length=36), nullable=False),
         sa.Column("key", sa.String(length=256), nullable=False),
@@ -188,15 +195,16 @@ def upgrade() -> None:
     op.create_table(
         "card_references",
         sa.Column("source_uid", sa.Text(), nullable=False),
-        sa.Column("target_uid", sa.Text(), nullable=False),
-        sa.Column("alias", sa.Text().with_variant(sa.Text(collation="C"), "postgresql"), nullable=False),
+        sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("tenant_id", sa.Text(), nullable=False),
+        sa.Column("target_uid", sa.Text(), nullable=False),
+        sa.Column("alias", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["source_uid"], ["cards.uid"], name=op.f("fk_card_references_source_uid")),
         sa.ForeignKeyConstraint(["target_uid"], ["cards.uid"], name=op.f("fk_card_references_target_uid")),
-        sa.PrimaryKeyConstraint("source_uid", "target_uid", "alias", name=op.f("pk_card_references")),
+        sa.PrimaryKeyConstraint("source_uid", "ordinal", name=op.f("pk_card_references")),
     )
     with op.batch_alter_table("card_references", schema=None) as batch_op:
-        batch_op.create_index("ix_card_references_target", ["target_uid"], unique=False)
+        batch_op.create_index("ix_card_references_target_uid", ["target_uid"], unique=False)
 
     op.create_table(
         "principals",

@@ -1,0 +1,209 @@
+"""Reading executions: status, list, cancel."""
+
+import base64
+import binascii
+import time
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.settler import SETTLED_AGE, Settler
+from cards.graph import readable_by
+from store.caller import Caller, Permission
+from store.database import Database, utc_now
+from store.executions import Executions
+from wyrd.errors import Code, WyrdError
+from wyrd.wire.canonical import JsonRefused, canonical_json, digest, strict_loads
+from wyrd.wire.verification import ExecutionStatus
+
+MOST_ITEMS = 1000
+_SETTLE_EVERY_SECONDS = 2.0
+_CANCEL_SECONDS = 5.0
+_WORDS = {
+    ExecutionStatus.CANCELLED: "the execution was cancelled",
+    ExecutionStatus.TIMED_OUT: "the execution ran out of time",
+    ExecutionStatus.ERRORED: "the execution failed",
+}
+
+
+class ExecutionReads:
+    def __init__(self, database: Database, client: Client, settler: Settler) -> None:
+        self._database = database
+        self._client = client
+        self._settler = settler
+        self._settled: dict[str, float] = {}
+
+    async def status(self, caller: Caller, execution_id: str) -> dict[str, Any]:
+        """The status document. Raises `WYRD_VERIFICATION_404_EXECUTION_NOT_FOUND`.
+
+        An execution that has been open for a while is settled first, as far as Temporal answers.
+        """
+        row = await self._row(caller, execution_id)
+        if row.ended_at is None and utc_now() - row.created_at > SETTLED_AGE:
+            row = await self._settle(caller, row)
+        return status_document(row)
+
+    async def cancel(self, caller: Caller, execution_id: str) -> dict[str, Any]:
+        """Ask the workflow to cancel, and answer the status it comes to; one that has ended stays so."""
+        caller.require(Permission.EXECUTIONS_CANCEL)
+        row = await self._row(caller, execution_id)
+        if row.ended_at is None:
+            try:
+                await self._client.get_workflow_handle(row.workflow_id).cancel(
+                    rpc_timeout=timedelta(seconds=_CANCEL_SECONDS)
+                )
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise WyrdError(
+                        Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal cannot be reached", service="temporal"
+                    ) from error
+            await self._end_of(row.workflow_id)
+            row = await self._settle(caller, await self._row(caller, execution_id), now=True)
+        return status_document(row)
+
+    async def page(
+        self, caller: Caller, filters: Mapping[str, Any], limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        """One page of executions, the newest first."""
+        caller.require(Permission.EXECUTIONS_READ)
+        if not 1 <= limit <= MOST_ITEMS:
+            raise WyrdError(
+                Code.REGISTRY_400_LIST_LIMIT_OUT_OF_RANGE, f"limit is from 1 to {MOST_ITEMS}", field="limit"
+            )
+        told = {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in filters.items()
+        }
+        mark = digest({"filters": told, "tenant": caller.tenant.id, "card": caller.card_uid})[:32]
+        before = None if cursor is None else _read_cursor(cursor, mark)
+        rows = await self._database.read(_page, caller, filters, before, limit + 1)
+        items = [_item(row) for row in rows[:limit]]
+        more = len(rows) > limit
+        return {"items": items, "next_cursor": _cursor(rows[limit - 1], mark) if more else None}
+
+    async def _row(self, caller: Caller, execution_id: str) -> Any:
+        caller.require(Permission.EXECUTIONS_READ)
+        row = await self._database.read(_find, caller, execution_id.lower())
+        if row is None:
+            raise WyrdError(
+                Code.VERIFICATION_404_EXECUTION_NOT_FOUND, f"no execution {execution_id[:64]}", field="id"
+            )
+        return row
+
+    async def _settle(self, caller: Caller, row: Any, *, now: bool = False) -> Any:
+        if row.ended_at is not None or row.source == "verify":
+            return row
+        moment = time.monotonic()
+        if not now and self._settled.get(row.execution_id, 0.0) > moment:
+            return row
+        if len(self._settled) > 10_000:
+            self._settled.clear()
+        self._settled[row.execution_id] = moment + _SETTLE_EVERY_SECONDS
+        try:
+            await self._settler.settle(caller.tenant, row)
+        except RPCError:
+            return row
+        return await self._row(caller, row.execution_id)
+
+    async def _end_of(self, workflow_id: str) -> None:
+        """Wait, not for long, until the workflow has recorded its end."""
+        handle = self._client.get_workflow_handle(workflow_id)
+        try:
+            await handle.result(rpc_timeout=timedelta(seconds=_CANCEL_SECONDS))
+        except Exception:
+            # However it ended, or if it has not, the row says so.
+            return
+
+
+def status_document(row: Any) -> dict[str, Any]:
+    """A row in the shape of `wyrd.wire.verification.StatusDocument`."""
+    found: dict[str, Any] = {
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "source": row.source,
+        "created_at": row.created_at.isoformat(),
+        "dispatches": [],
+    }
+    if row.source != "verify":
+        found["workflow_id"] = row.workflow_id
+    error = _error(row)
+    if error is not None:
+        found["error"] = error
+    if row.result is not None:
+        found["result"] = strict_loads(row.result, max_depth=1000)
+    for name, value in (("group_id", row.group_id), ("owner_card_uid", row.owner_uid)):
+        if value is not None:
+            found[name] = value
+    for name in ("started_at", "ended_at"):
+        value = getattr(row, name)
+        if value is not None:
+            found[name] = value.isoformat()
+    return found
+
+
+def _error(row: Any) -> dict[str, str] | None:
+    status = ExecutionStatus(row.status)
+    if status not in _WORDS:
+        return None
+    code = row.error_code or str(
+        Code.VERIFICATION_504_EXECUTION_TIMED_OUT
+        if status is ExecutionStatus.TIMED_OUT
+        else Code.VERIFICATION_502_DEPENDENCY_FAILED
+    )
+    return {"code": code, "message": row.error_message or _WORDS[status]}
+
+
+def _item(row: Any) -> dict[str, Any]:
+    found = {
+        name: getattr(row, name)
+        for name in ("execution_id", "status", "source", "verdict", "run_id", "group_id", "binding_id")
+    }
+    found["workflow_id"] = None if row.source == "verify" else row.workflow_id
+    found["verifier"] = f"{row.verifier}#{row.verifier_uid}"
+    found["subject"] = f"{row.subject}#{row.subject_uid}"
+    for name in ("created_at", "started_at", "ended_at"):
+        value = getattr(row, name)
+        found[name] = None if value is None else value.isoformat()
+    found["error"] = _error(row)
+    return found
+
+
+def _find(connection: Connection, caller: Caller, execution_id: str) -> Any:
+    row = Executions(connection, caller.tenant).find(execution_id)
+    if row is None:
+        return None
+    graph = readable_by(connection, caller)
+    # What lies outside a bound caller's graph does not exist for it.
+    return row if graph is None or row.subject_uid in graph else None
+
+
+def _page(
+    connection: Connection,
+    caller: Caller,
+    filters: Mapping[str, Any],
+    before: tuple[datetime, str] | None,
+    limit: int,
+) -> list[Any]:
+    graph = readable_by(connection, caller)
+    within = filters if graph is None else {**filters, "subjects": sorted(graph)}
+    return Executions(connection, caller.tenant).page(within, before=before, limit=limit)
+
+
+def _cursor(row: Any, mark: str) -> str:
+    text = canonical_json([mark, row.created_at.isoformat(), row.execution_id])
+    return base64.urlsafe_b64encode(text).decode("ascii").rstrip("=")
+
+
+def _read_cursor(cursor: str, mark: str) -> tuple[datetime, str]:
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        found, created_at, execution_id = strict_loads(text)
+        if found == mark:
+            return datetime.fromisoformat(created_at), str(execution_id)
+    except (binascii.Error, JsonRefused, ValueError, TypeError):
+        pass
+    raise WyrdError(Code.REGISTRY_400_CURSOR_MISMATCH, "the cursor belongs to another list", field="cursor")

@@ -1,0 +1,105 @@
+"""`/v1/verification`: verify now, submit, and what became of executions."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Header, Query, Request, Response
+from starlette.background import BackgroundTask
+
+from api.dependencies import Calling, Router, Serving, refused_with
+from api.problems import Document
+from api.submit import checked_key
+from api.verify import HungUp
+from wyrd.errors import Code
+from wyrd.wire.verification import (
+    EnqueueAnswer,
+    ExecuteRequest,
+    ExecutionList,
+    ExecutionStatus,
+    ResultDocument,
+    StatusDocument,
+)
+
+router = Router(prefix="/v1/verification", tags=["verification"])
+
+
+@router.post("/execute", response_model=None, responses={200: {"model": ResultDocument}})
+@refused_with(Code.VERIFICATION_400_INPUT_INVALID)
+async def execute(request: Request, asked: ExecuteRequest, caller: Calling, serving: Serving) -> Response:
+    """Run a Verifier now and answer its result within 60 seconds."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    try:
+        result, ended = await serving.verification.verify.run(caller, asked, gone)
+    except HungUp:
+        return Response(status_code=499)
+    return Document(result, background=BackgroundTask(serving.verification.records.keep_soon, ended))
+
+
+@router.post("/enqueue", status_code=202, response_model=None, responses={202: {"model": EnqueueAnswer}})
+@refused_with(Code.VERIFICATION_400_INPUT_INVALID)
+async def enqueue(
+    asked: ExecuteRequest,
+    caller: Calling,
+    serving: Serving,
+    idempotency_key: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Accept an execution; the answer comes once its workflow is durably started."""
+    key = checked_key(idempotency_key)
+    execution_id, workflow_id = await serving.verification.submit.run(caller, asked, key)
+    return Document(
+        {"execution_id": execution_id, "workflow_id": workflow_id},
+        202,
+        headers={"location": f"/v1/verification/executions/{execution_id}"},
+    )
+
+
+@router.get("/executions", response_model=None, responses={200: {"model": ExecutionList}})
+async def list_executions(
+    caller: Calling,
+    serving: Serving,
+    verifier: str | None = None,
+    subject: str | None = None,
+    verdict: str | None = None,
+    status: ExecutionStatus | None = None,
+    run_id: str | None = None,
+    group_id: str | None = None,
+    binding_id: str | None = None,
+    source: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 100,
+    cursor: Annotated[str | None, Query(max_length=512)] = None,
+) -> Response:
+    """Executions, the newest first. `verifier` and `subject` are a uid or `space/Kind/name[@version]`."""
+    given: dict[str, Any] = {
+        "verifier": verifier,
+        "subject": subject,
+        "verdict": verdict,
+        "status": None if status is None else status.value,
+        "run_id": run_id,
+        "group_id": group_id,
+        "binding_id": binding_id,
+        "source": source,
+        "since": since,
+        "until": until,
+    }
+    filters = {name: value for name, value in given.items() if value is not None}
+    return Document(await serving.verification.executions.page(caller, filters, limit, cursor))
+
+
+@router.get("/executions/{execution_id}", response_model=None, responses={200: {"model": StatusDocument}})
+async def execution_status(execution_id: str, caller: Calling, serving: Serving) -> Response:
+    """The status of an execution, with its result once it completed."""
+    return Document(await serving.verification.executions.status(caller, execution_id))
+
+
+@router.post(
+    "/executions/{execution_id}/cancel", response_model=None, responses={200: {"model": StatusDocument}}
+)
+async def cancel_execution(execution_id: str, caller: Calling, serving: Serving) -> Response:
+    """Cancel an execution; answers the status it came to."""
+    return Document(await serving.verification.executions.cancel(caller, execution_id))

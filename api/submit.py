@@ -1,0 +1,207 @@
+"""submit: accept an execution, once, and hand it to Temporal before answering."""
+
+import asyncio
+import json
+import re
+import time
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import Connection
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.context import ExecutionContext
+from activities.record import ExecutionNames
+from activities.starting import Startable, start_verification
+from activities.verification import VerificationActivities
+from api.acceptance import Acceptance
+from api.targets import Bound, Targets
+from api.verify import new_execution
+from engine.evidence import Evidence
+from store.caller import Caller, Permission, Tenant
+from store.cards import Cards
+from store.database import Database, utc_now
+from store.executions import Accepted, Executions, NewExecution, new_execution_id, workflow_id_of
+from wyrd.errors import Code, WyrdError
+from wyrd.wire.canonical import digest
+from wyrd.wire.verification import ExecuteRequest
+
+_KEY = re.compile(r"[\x21-\x7e]{8,256}")
+_ACKNOWLEDGE_SECONDS = 0.2
+_COUNT_SECONDS = 1.0
+
+
+def checked_key(key: str | None) -> str:
+    """The idempotency key. Raises `…_KEY_REQUIRED` and `…_KEY_INVALID`."""
+    if key is None:
+        raise WyrdError(
+            Code.REGISTRY_400_IDEMPOTENCY_KEY_REQUIRED,
+            "a submit needs an idempotency-key header",
+            field="idempotency-key",
+        )
+    if _KEY.fullmatch(key) is None:
+        raise WyrdError(
+            Code.REGISTRY_400_IDEMPOTENCY_KEY_INVALID,
+            "an idempotency key is 8 to 256 visible ASCII characters",
+            field="idempotency-key",
+        )
+    return key
+
+
+class Submit:
+    def __init__(
+        self,
+        database: Database,
+        acceptance: Acceptance,
+        targets: Targets,
+        activities: VerificationActivities,
+        client: Client,
+    ) -> None:
+        self._database = database
+        self._acceptance = acceptance
+        self._settings = acceptance.settings
+        self._targets = targets
+        self._activities = activities
+        self._client = client
+        self._unacknowledged: dict[Tenant, list[str]] = defaultdict(list)
+        self._acknowledging: asyncio.Task[None] | None = None
+        self._waiting: dict[str, tuple[float, int]] = {}
+
+    async def run(self, caller: Caller, asked: ExecuteRequest, key: str) -> tuple[str, str]:
+        """The execution's id and its workflow's, once the Temporal server has accepted the start.
+
+        The same key and body give the same execution. Raises the refusals of acceptance and
+        `WYRD_SERVER_503_SERVICE_UNAVAILABLE` when Temporal or the database cannot be reached;
+        what was refused does not run.
+        """
+        caller.require(Permission.SUBMIT)
+        await self._require_room(caller.tenant)
+        bound = await self._targets.resolve(caller, asked.verifier_card_uid, asked.card_uid)
+        spec = bound.bundle.plan.spec
+        inputs = await self._acceptance.accept(caller, bound.target, spec, asked)
+        execution_id = new_execution_id()
+        new = new_execution(
+            caller,
+            asked,
+            bound,
+            execution_id,
+            "submit",
+            json.dumps(inputs),
+            utc_now(),
+            self._settings.execution_timeout_seconds,
+        )
+        body = digest({"route": "enqueue", "body": asked.model_dump(mode="json")})
+        accepted = await self._database.write(_accept, caller.tenant, new, key, body)
+        if accepted.fresh:
+            self._expect(caller.tenant, bound, new, inputs)
+            await self._start(caller.tenant, bound, new)
+        elif not accepted.conflict:
+            await self._start_unless_acknowledged(caller.tenant, bound, accepted.execution_id)
+        return accepted.execution_id, workflow_id_of(caller.tenant, accepted.execution_id)
+
+    async def close(self) -> None:
+        """Write the acknowledgements under way."""
+        if self._acknowledging is not None:
+            await self._acknowledging
+
+    def _expect(self, tenant: Tenant, bound: Bound, new: NewExecution, inputs: dict[str, Any]) -> None:
+        """Spare the workflow, which most likely starts in this process, reading it all back."""
+        bundle = bound.bundle
+        context = ExecutionContext(
+            tenant=tenant,
+            execution_id=new.execution_id,
+            started_at=new.created_at,
+            bundle=bundle,
+            evidence=Evidence(bundle.plan.spec, inputs),
+            ledger=self._activities.ledger(tenant, new.execution_id, bundle),
+        )
+        names = ExecutionNames(
+            verifier=bound.target.verifier,
+            subject=bound.target.subject,
+            owner=bound.target.owner,
+            source=new.source,
+            workflow_id=workflow_id_of(tenant, new.execution_id),
+            binding_id=new.binding_id,
+            run_id=new.run_id,
+            group_id=new.group_id,
+        )
+        self._activities.expect(names, context)
+
+    async def _start(self, tenant: Tenant, bound: Bound, new: NewExecution) -> None:
+        startable = Startable(
+            tenant,
+            new.execution_id,
+            new.verifier,
+            new.subject,
+            new.timeout_seconds,
+            bound.bundle.plan.shape,
+        )
+        try:
+            await start_verification(self._client, startable, eager=True)
+        except RPCError as error:
+            if error.status in _NEVER_ARRIVED:
+                await self._database.write(_withdraw, tenant, new.execution_id)
+            raise WyrdError(
+                Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal cannot be reached", service="temporal"
+            ) from error
+        self._acknowledge(tenant, new.execution_id)
+
+    async def _start_unless_acknowledged(self, tenant: Tenant, bound: Bound, execution_id: str) -> None:
+        row = await self._database.read(_find, tenant, execution_id)
+        if row is None or row.acknowledged:
+            return
+        new = NewExecution(**{name: getattr(row, name) for name in NewExecution.__dataclass_fields__})
+        await self._start(tenant, bound, new)
+
+    def _acknowledge(self, tenant: Tenant, execution_id: str) -> None:
+        """Note it a little later, many at once: most executions have ended by then, which says the same."""
+        self._unacknowledged[tenant].append(execution_id)
+        if self._acknowledging is None or self._acknowledging.done():
+            self._acknowledging = asyncio.create_task(self._acknowledge_soon())
+
+    async def _acknowledge_soon(self) -> None:
+        await asyncio.sleep(_ACKNOWLEDGE_SECONDS)
+        noted, self._unacknowledged = self._unacknowledged, defaultdict(list)
+        for tenant, execution_ids in noted.items():
+            await self._database.write(_acknowledge, tenant, execution_ids)
+
+    async def _require_room(self, tenant: Tenant) -> None:
+        limit = self._settings.max_waiting_executions
+        counted = self._waiting.get(tenant.id)
+        now = time.monotonic()
+        if counted is None or counted[0] < now:
+            waiting = await self._database.read(_count_waiting, tenant, limit)
+            counted = self._waiting[tenant.id] = (now + _COUNT_SECONDS, waiting)
+        if counted[1] >= limit:
+            raise WyrdError(
+                Code.VERIFICATION_429_STAGING_FULL,
+                f"{limit} executions are waiting already",
+                limit=limit,
+            )
+
+
+_NEVER_ARRIVED = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND)
+
+
+def _accept(connection: Connection, tenant: Tenant, new: NewExecution, key: str, body: str) -> Accepted:
+    executions = Executions(connection, tenant)
+    if Cards(connection, tenant).declaration(key) is not None:
+        return executions.refuse(new, key=key, body_sha256=body)
+    return executions.accept(new, key=key, body_sha256=body)
+
+
+def _withdraw(connection: Connection, tenant: Tenant, execution_id: str) -> None:
+    Executions(connection, tenant).withdraw(execution_id)
+
+
+def _acknowledge(connection: Connection, tenant: Tenant, execution_ids: list[str]) -> None:
+    Executions(connection, tenant).acknowledge(execution_ids)
+
+
+def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
+    return Executions(connection, tenant).find(execution_id)
+
+
+def _count_waiting(connection: Connection, tenant: Tenant, limit: int) -> int:
+    return Executions(connection, tenant).waiting(limit)

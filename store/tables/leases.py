@@ -1,0 +1,15 @@
+"""The table of leases on background duties."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, String, Table
+
+from store.tables.metadata import Instant, metadata
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("holder", String(64), nullable=False),
+    Column("until", Instant, nullable=False),
+)
