@@ -207,7 +207,7 @@ class ScriptedProvider:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 64
+    request_queue_size = 1024
 
     def __init__(self, address: tuple[str, int], provider: ScriptedProvider) -> None:
         self.provider = provider

@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -65,7 +66,9 @@ class RecordingClient(httpx.AsyncClient):
     def __init__(self) -> None:
         limits = httpx.Limits(max_connections=512, max_keepalive_connections=64)
         headers = {"accept-encoding": "identity"}
-        super().__init__(follow_redirects=False, timeout=None, limits=limits, headers=headers)
+        # No cookie outlives its answer: calls of different tenants share this client.
+        nobody = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        super().__init__(follow_redirects=False, timeout=None, limits=limits, headers=headers, cookies=nobody)
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
         exchange = current.get()

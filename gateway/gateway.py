@@ -100,13 +100,13 @@ class Gateway:
 
     async def _send_portable(self, call: ModelCall, endpoint: Endpoint, exchange: Exchange) -> None:
         arguments = await request.portable(call, endpoint)
-        litellm = await asyncio.to_thread(library.load)
+        litellm = library.loaded() or await asyncio.to_thread(library.load)
         provider = _PROVIDERS[endpoint.adapter]
         name = f"{provider}/{endpoint.model}"
         if endpoint.adapter in (Adapter.OPENAI, Adapter.OPENAI_COMPATIBLE):
             arguments["client"] = self._openai_client(endpoint)
         else:
-            await asyncio.to_thread(library.introduce, litellm, name, provider)
+            library.introduce(litellm, name, provider)
             arguments["client"] = await self._library_client()
             arguments["api_key"] = endpoint.api_key
             arguments["api_base"] = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -26,6 +27,11 @@ _loaded: list[ModuleType] = []
 _introduced: set[str] = set()
 
 
+def loaded() -> Any:
+    """litellm if it is ready, else None."""
+    return _loaded[0] if _loaded else None
+
+
 def load() -> Any:
     """litellm, set up. Blocks for seconds the first time: call it in a thread."""
     with _lock:
@@ -41,8 +47,17 @@ def load() -> Any:
             litellm.turn_off_message_logging = True
             litellm.drop_params = False
             litellm.modify_params = False
+            _rehearse(litellm)
             _loaded.append(litellm)
         return _loaded[0]
+
+
+def _rehearse(litellm: Any) -> None:
+    """Make it import now, in this thread, the hundreds of modules that its first call needs."""
+    import_module("openai.resources.chat.completions")
+    import_module("litellm.llms.custom_httpx.http_handler")
+    messages = [{"role": "user", "content": "rehearsal"}]
+    litellm.completion(model="openai/rehearsal", messages=messages, api_key="none", mock_response="none")
 
 
 def introduce(library: Any, name: str, provider: str) -> None:
