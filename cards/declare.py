@@ -7,13 +7,13 @@ before, by the Card language (`wyrd.cards`) and `cards.submissions`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
 
 from cards.bindings import bindings_of
+from cards.receipts import Declared, Receipt, earlier_receipt, remember_receipt
 from cards.references import Identity, identity_of, named_by
 from cards.submissions import Declaration, DeclaredFile, Incoming
 from cards.versions import Bump, Scope, Version, next_version
@@ -31,48 +31,8 @@ from wyrd.wire.canonical import canonical_json, digest
 from wyrd.wire.cards import DeclareOutcome
 from wyrd.wire.ids import uuid7
 
-KEYS_KEPT = timedelta(days=7)
-"""How long an Idempotency-Key stays known."""
-
 _LONGEST_NAME = 64
 _PROMPT_SUFFIX = "-prompt"
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """One Card of a receipt, as it stands now, and what the declaration did for it."""
-
-    card: StoredCard
-    outcome: DeclareOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What one declaration answered, also on its replay. `root` is among `outcomes`."""
-
-    root: StoredCard
-    outcomes: tuple[Declared, ...]
-
-
-def earlier_receipt(connection: Connection, caller: Caller, key: str, body_digest: str) -> Receipt | None:
-    """The receipt of the declaration that used this Idempotency-Key; None for a new key.
-
-    Raises `WYRD_REGISTRY_409_IDEMPOTENCY_CONFLICT` when its body was another.
-    """
-    cards = Cards(connection, caller.tenant)
-    known = cards.declaration(key)
-    if known is None:
-        return None
-    if known[0] != body_digest:
-        raise WyrdError(
-            Code.REGISTRY_409_IDEMPOTENCY_CONFLICT,
-            "this Idempotency-Key was used for another declaration",
-            field="idempotency-key",
-        )
-    stored = known[1]
-    found = cards.by_uids(uid for uid, _ in stored["outcomes"])
-    outcomes = tuple(Declared(found[uid], DeclareOutcome(what)) for uid, what in stored["outcomes"])
-    return Receipt(found[stored["root"]], outcomes)
 
 
 def declare(
@@ -110,16 +70,12 @@ class _Declaring:
         root: StoredCard | None = None
         for incoming in self.declaration.cards:
             card = self._store(incoming)
-            if incoming.identity == self.declaration.root:
+            if incoming is self.declaration.root:
                 root = card
         assert root is not None
-        document = {
-            "root": root.uid,
-            "outcomes": [[one.card.uid, one.outcome.value] for one in self.outcomes],
-        }
-        self.cards.forget_declarations(self.now - KEYS_KEPT)
-        self.cards.remember_declaration(key, body_digest, document, self.now)
-        return Receipt(root, tuple(self.outcomes))
+        receipt = Receipt(root, tuple(self.outcomes))
+        remember_receipt(self.cards, key, body_digest, receipt, self.now)
+        return receipt
 
     def _store(self, incoming: Incoming) -> StoredCard:
         refs: dict[tuple[str, str | None], None] = {}

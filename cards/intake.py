@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
 from cards.artifacts import upload_plans
-from cards.declare import Receipt, declare, earlier_receipt
-from cards.submissions import Declaration, checked_key, read_submissions
+from cards.declare import declare
+from cards.receipts import Receipt, earlier_receipt
+from cards.submissions import Declaration, check_declaration, checked_key, read_submissions
 from store.blobs import BlobStore
 from store.caller import Caller, Permission
-from store.cards import StoredCard
+from store.cards import Cards, StoredCard
 from store.database import Database
+from wyrd.cards.card_ref import CardRef
 from wyrd.wire.canonical import digest
 from wyrd.wire.cards import (
     CardStatus,
@@ -36,8 +39,7 @@ async def declare_cards(
 
     The same key and body answer the same receipt, with fresh upload addresses and the Cards'
     present status. Errors: `WYRD_PERMISSION_403_DENIED_RBAC`, those of
-    `cards.submissions.checked_key` and `read_submissions`, of the Card language's
-    `check_submissions`, and of `cards.declare.declare`.
+    `cards.submissions` (with every rule of the Card language), and of `cards.declare.declare`.
     """
     caller.require(Permission.CARDS_WRITE)
     key = checked_key(key)
@@ -84,4 +86,11 @@ def _read(
     earlier = earlier_receipt(connection, caller, key, body_digest)
     if earlier is not None:
         return earlier
+    cards = Cards(connection, caller.tenant)
+
+    def stored_spec(ref: CardRef) -> Mapping[str, Any] | None:
+        found = cards.by_identity(ref.kind, ref.space, ref.name, ref.version)
+        return None if found is None or found.status == "deleted" else found.spec_document
+
+    check_declaration(request.submissions, stored_spec)
     return read_submissions(request.submissions, max_file_bytes)

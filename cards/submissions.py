@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from cards.references import Identity, identity_of, named_by
 from cards.versions import Bump, Scope, Version, refused
-from wyrd.cards import KINDS, DecodeError, Metadata, decode_metadata, decode_spec
+from wyrd.cards import Kind, Metadata, check_submissions, decode_metadata, decode_spec
 from wyrd.cards.envelope import Spec
 from wyrd.cards.links import links
+from wyrd.cards.submitted import Resolve
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.cards import ArtifactFile, Submission, digest_hex
 
 MAX_PATH_BYTES = 1024
+
+_TOLD = 100
 
 _KEY = re.compile(r"[\x21-\x7e]{8,256}\Z")
 _SEGMENT = re.compile(r"[^/\\\x00-\x1f\x7f]+\Z")
@@ -32,7 +35,7 @@ class DeclaredFile:
     content_type: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Incoming:
     """One submission, decoded. `version` is set when it is pinned, else `scope` and `bump` choose it."""
 
@@ -60,6 +63,7 @@ class Incoming:
 
     @property
     def identity(self) -> Identity:
+        """Of a pinned Card; an unpinned one has none yet."""
         return self.kind, self.space, self.name, str(self.version or "")
 
 
@@ -68,7 +72,7 @@ class Declaration:
     """What one call declares: its Cards, dependencies first, and which of them is the root."""
 
     cards: tuple[Incoming, ...]
-    root: Identity
+    root: Incoming
 
 
 def checked_key(key: str | None) -> str:
@@ -91,43 +95,36 @@ def checked_key(key: str | None) -> str:
     return key
 
 
-def read_submissions(submissions: Sequence[Submission], max_file_bytes: int) -> Declaration:
-    """Decode every submission and put dependencies before what needs them.
+def check_declaration(submissions: Sequence[Submission], opened: Resolve) -> None:
+    """Put a declaration under every rule of the Card language; `opened` gives stored specs.
 
-    Errors: `WYRD_LOADER_400_INVALID_ENVELOPE` (kind, metadata or spec does not decode),
-    `WYRD_REGISTRY_400_INVALID_VERSION_BLOCK`, `…_INVALID_ARTIFACT_PATH`,
-    `WYRD_STORAGE_400_ARTIFACT_TOO_LARGE`, `WYRD_SPEC_400_DUPLICATE_SUBMISSION`,
-    `WYRD_REGISTRY_400_UNRESOLVED_PATH_REF`, `WYRD_REGISTRY_400_DEPENDENCY_CYCLE`.
+    Raises the first fault under its own code, with the whole report in details.diagnostics.
+    """
+    report = check_submissions(
+        [one.model_dump(mode="json", by_alias=True) for one in submissions], resolve=opened
+    )
+    if report.ok:
+        return
+    first = report.errors[0]
+    details: dict[str, Any] = dict(first.context or {})
+    details["field"] = f"{first.path}.{first.field}" if first.field else first.path
+    details["diagnostics"] = [one.to_document() for one in report.diagnostics[:_TOLD]]
+    raise WyrdError(first.code, first.message, **details)
+
+
+def read_submissions(submissions: Sequence[Submission], max_file_bytes: int) -> Declaration:
+    """Decode what `check_declaration` accepted and put dependencies before what needs them.
+
+    Errors: `WYRD_REGISTRY_400_INVALID_VERSION_BLOCK`, `WYRD_REGISTRY_400_INVALID_ARTIFACT_PATH`,
+    `WYRD_STORAGE_400_ARTIFACT_TOO_LARGE`, `WYRD_LOADER_400_INVALID_ENVELOPE` (artifact members).
     """
     read = [_read(index, one, max_file_bytes) for index, one in enumerate(submissions)]
-    seen: set[Identity] = set()
-    for index, incoming in enumerate(read):
-        if incoming.identity in seen:
-            raise WyrdError(
-                Code.SPEC_400_DUPLICATE_SUBMISSION,
-                f"{incoming.label} is submitted twice",
-                field=f"submissions[{index}]",
-            )
-        seen.add(incoming.identity)
-    return Declaration(tuple(_ordered(read)), read[-1].identity)
+    return Declaration(tuple(_ordered(read)), read[-1])
 
 
 def _read(index: int, submission: Submission, max_file_bytes: int) -> Incoming:
     place = f"submissions[{index}]"
-    try:
-        metadata = decode_metadata(submission.metadata)
-    except DecodeError as error:
-        raise _envelope(f"{place}.metadata", error) from None
-    if submission.kind not in KINDS:
-        raise WyrdError(
-            Code.LOADER_400_INVALID_ENVELOPE,
-            f"{submission.kind[:80]!r} is not a kind of Card",
-            field=f"{place}.kind",
-        )
-    try:
-        spec = decode_spec(submission.kind, submission.spec)
-    except DecodeError as error:
-        raise _envelope(f"{place}.spec", error) from None
+    metadata = decode_metadata(submission.metadata)
     if metadata.artifact_hash is not None and not _ARTIFACT_HASH.match(metadata.artifact_hash):
         raise WyrdError(
             Code.LOADER_400_INVALID_ENVELOPE,
@@ -135,18 +132,14 @@ def _read(index: int, submission: Submission, max_file_bytes: int) -> Incoming:
             field=f"{place}.metadata.artifact_hash",
         )
     version, scope, bump = _version_block(metadata)
-    files = _files(submission.artifacts, f"{place}.artifacts", max_file_bytes)
-    return Incoming(submission.kind, metadata, spec, files, version, scope, bump)
-
-
-def _envelope(place: str, error: DecodeError) -> WyrdError:
-    first = error.faults[0]
-    field = f"{place}.{first.field}" if first.field else place
-    return WyrdError(
-        Code.LOADER_400_INVALID_ENVELOPE,
-        f"{field}: {first.message}",
-        field=field,
-        errors=[{"field": fault.field, "reason": fault.message} for fault in error.faults[:20]],
+    return Incoming(
+        submission.kind,
+        metadata,
+        decode_spec(cast(Kind, submission.kind), submission.spec),
+        _files(submission.artifacts, f"{place}.artifacts", max_file_bytes),
+        version,
+        scope,
+        bump,
     )
 
 
@@ -219,43 +212,19 @@ def is_artifact_path(path: str) -> bool:
 
 
 def _ordered(read: list[Incoming]) -> list[Incoming]:
-    """Dependencies first; otherwise as they were sent."""
-    by_identity = {incoming.identity: incoming for incoming in read}
-    needs = {
-        incoming.identity: [
-            target
-            for target in (identity_of(named_by(link)) for link in links(incoming.spec))
-            if target in by_identity
-        ]
-        for incoming in read
-    }
-    ordered: list[Incoming] = []
-    done: set[Identity] = set()
-    for start in needs:
-        # Depth first with a stack of its own: a long chain must not exhaust Python's.
-        way: dict[Identity, int] = {}
-        stack = [start]
-        while stack:
-            here = stack[-1]
-            if here in done:
-                stack.pop()
-                continue
-            at = way.setdefault(here, 0)
-            if at == len(needs[here]):
-                ordered.append(by_identity[here])
-                done.add(here)
-                way.pop(here)
-                stack.pop()
-                continue
-            way[here] += 1
-            following = needs[here][at]
-            if following in way:
-                ring = [*list(way)[list(way).index(following) :], following]
-                raise WyrdError(
-                    Code.REGISTRY_400_DEPENDENCY_CYCLE,
-                    "Cards refer to each other in a ring: "
-                    + " -> ".join(by_identity[one].label for one in ring),
-                    participants=[by_identity[one].label for one in ring[:-1]],
-                )
-            stack.append(following)
-    return ordered
+    """Dependencies first; otherwise as they were sent. There is no ring: the language refuses one."""
+    pinned = {incoming.identity: incoming for incoming in read if incoming.version is not None}
+    ordered: dict[int, Incoming] = {}
+    # A stack of its own: a long chain of Cards must not exhaust Python's.
+    stack = [(incoming, False) for incoming in reversed(read)]
+    while stack:
+        incoming, entered = stack.pop()
+        if id(incoming) in ordered:
+            continue
+        if entered:
+            ordered[id(incoming)] = incoming
+            continue
+        stack.append((incoming, True))
+        named = (pinned.get(identity_of(named_by(link))) for link in links(incoming.spec))
+        stack.extend((target, False) for target in named if target is not None)
+    return list(ordered.values())
