@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.failure import ReasonKind
@@ -384,11 +384,12 @@ NEGATIONS = [
 OPPOSITE = {P: F, F: P, U: U}
 
 
-@pytest.mark.parametrize(("operator", "negation"), NEGATIONS)
-@given(expected=values, observed=values)
+@settings(max_examples=400)
+@given(names=st.sampled_from(NEGATIONS), expected=values, observed=values)
 def test_a_negation_is_the_opposite_and_undecided_together(
-    operator: str, negation: str, expected: Any, observed: Any
+    names: tuple[str, str], expected: Any, observed: Any
 ) -> None:
+    operator, negation = names
     parameters = parameters_of(operator)
     found, opposite = (judge(name, parameters, expected, observed) for name in (operator, negation))
     assert opposite.outcome is OPPOSITE[found.outcome]
@@ -415,8 +416,8 @@ def test_a_boolean_is_never_a_number_at_any_depth() -> None:
         equal(math.nan, math.nan)
 
 
-@pytest.mark.parametrize("operator", sorted(OPERATORS))
-@given(expected=values, observed=values)
+@settings(max_examples=800)
+@given(operator=st.sampled_from(sorted(OPERATORS)), expected=values, observed=values)
 def test_no_operator_raises_whatever_it_is_given(operator: str, expected: Any, observed: Any) -> None:
     found = judge(operator, parameters_of(operator), expected, observed)
     assert found.reason
