@@ -28,7 +28,7 @@ from engine.references import ReadRoot
 from wyrd.cards.checks import TraceCheck
 from wyrd.cards.regex import PatternRefused, compile_pattern
 
-MAX_VISITS = 1_000_000
+MAX_VISITS = 200_000
 """Nodes that one selector may visit in one trace, filters included."""
 
 
