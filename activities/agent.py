@@ -42,7 +42,7 @@ class AgentBlocks:
     ) -> tuple[Any, Ran]:
         agent = _toolless(context, action)
         reply = await self._ask(context, block, action, agent, reader, limit)
-        output = output_of(reply.text, reply.finish_reason, reply.refusal, agent.prompt.response_format)
+        output = output_of(reply.text, reply.finish_reason, reply.refusal, agent.prompt.response_schema)
         return output, _ran(agent, reply)
 
     async def check(
@@ -90,7 +90,7 @@ class AgentBlocks:
                 timeout_seconds=min(limit, configured / 1000) if configured else limit,
                 messages=() if native else render(prompt, values),
                 settings={} if prompt.settings is None else prompt.settings.model_dump(exclude_none=True),
-                response_schema=prompt.response_format,
+                response_schema=None if native else prompt.response_format,
                 native=native,
                 media=lambda sha256: self._media(context, sha256),
                 user=context.execution_id,

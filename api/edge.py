@@ -62,6 +62,9 @@ class Edge:
 
         limited = not (self.streamed and scope["path"].startswith(self.streamed))
         try:
+            if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                # No id or name holds one, and PostgreSQL fails on it instead of finding nothing.
+                raise WyrdError(Code.SPEC_400_VALIDATION, "the address holds a NUL character")
             if limited and length.isdigit() and int(length) > self.max_body_bytes:
                 raise self._too_large()
             await self.app(scope, self._counted(receive) if limited else receive, answer)

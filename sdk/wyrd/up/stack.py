@@ -95,10 +95,12 @@ def plan(
     environment = rooms.environment(
         {
             "WYRD_HOME": str(home.path),
+            "WYRD_DEV_KEY": "true",
             "WYRD_HOST": LOOPBACK,
             "WYRD_PORT": str(api_port),
             "WYRD_TEMPORAL_ADDRESS": f"{LOOPBACK}:{temporal}",
             "WYRD_TEMPORAL_UI_URL": ui_url,
+            "WYRD_DEV_KEY": "true",
         }
     )
     commands = [
