@@ -24,6 +24,9 @@ def json_schema(kind: Kind) -> dict[str, Any]:
 def _schema(kind: Kind) -> dict[str, Any]:
     spec = adapter(kind).json_schema(by_alias=True, ref_template=_TEMPLATE)
     metadata = TypeAdapter(Metadata).json_schema(by_alias=True, ref_template=_TEMPLATE)
+    for member in ("space", "labels", "annotations"):
+        # Written as null they mean what leaving them out means.
+        metadata["properties"][member] = {"anyOf": [metadata["properties"][member], {"type": "null"}]}
     definitions = {**metadata.pop("$defs", {}), **spec.pop("$defs", {})}
     for name, one in (("Metadata", metadata), ("Spec", spec)):
         definitions.setdefault(name, one)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, model_serializer
+from pydantic import BeforeValidator, WithJsonSchema, model_serializer
 
 from wyrd.cards.actions import Action, Condition
 from wyrd.cards.checks import Requirement
@@ -46,6 +46,33 @@ class Decide(Strict):
         return "all" if self.pass_rate is None else {"pass_rate": {"threshold": self.pass_rate.threshold}}
 
 
+_DECIDE_SCHEMA = {
+    "default": "all",
+    "anyOf": [
+        {"const": "all"},
+        {
+            "type": "object",
+            "properties": {"all": {"type": "null"}},
+            "required": ["all"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {
+                "pass_rate": {
+                    "type": "object",
+                    "properties": {"threshold": {"type": "number", "exclusiveMinimum": 0, "maximum": 1}},
+                    "required": ["threshold"],
+                    "additionalProperties": False,
+                }
+            },
+            "required": ["pass_rate"],
+            "additionalProperties": False,
+        },
+    ],
+}
+
+
 def _decide(value: Any) -> Any:
     if isinstance(value, Decide):
         return value
@@ -71,7 +98,7 @@ class VerifierSpec(Strict):
     inputs: dict[SlotName, Slot] = {}
     steps: list[Step] = []
     requirements: list[Requirement] = []
-    decide: Annotated[Decide, BeforeValidator(_decide)] = Decide()
+    decide: Annotated[Decide, BeforeValidator(_decide), WithJsonSchema(_DECIDE_SCHEMA)] = Decide()
     context_capture: Literal["full", "hash", "redact"] | None = None
     order_by: Reference | None = None
 
