@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -24,6 +25,7 @@ KEY_MARK = "wyrd_sk_"
 KEY_PREFIX = len(KEY_MARK) + 8
 """Characters of a key that are kept in the clear."""
 
+_KEY = re.compile(rf"{KEY_MARK}[A-Za-z0-9_-]{{43}}")
 _USED_EVERY = timedelta(minutes=1)
 
 
@@ -54,7 +56,7 @@ def key_digest(key: str) -> str:
 
 def standing_of_key(connection: Connection, key: str) -> Standing | None:
     """The standing of a presented API key; None for one that was never issued."""
-    if not key.startswith(KEY_MARK):
+    if not _KEY.fullmatch(key):
         return None
     presented = key_digest(key)
     found = None

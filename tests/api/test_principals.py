@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import httpx
+import pytest
 from sqlalchemy import Connection
 
 from api.services import Services
@@ -85,6 +86,16 @@ async def test_a_name_is_taken_once_in_a_tenant_and_free_in_another(
     body = {"name": "robot", "roles": ["service"]}
     answer = await client.post("/v1/principals", json=body, headers=admin.headers)
     assert assert_problem(answer, Code.SPEC_409_CONFLICT)["details"] == {"field": "name"}
+
+
+@pytest.mark.parametrize("name", ["", "a\x00b", "a\nb", "x" * 256])
+async def test_a_name_is_one_line_of_visible_text(
+    client: httpx.AsyncClient, admin: Person, name: str
+) -> None:
+    answer = await client.post(
+        "/v1/principals", json={"name": name, "roles": ["viewer"]}, headers=admin.headers
+    )
+    assert assert_problem(answer, Code.SPEC_400_VALIDATION)["details"]["field"] == "name"
 
 
 async def test_an_unknown_role_is_refused_by_name(client: httpx.AsyncClient, admin: Person) -> None:

@@ -91,6 +91,11 @@ async def test_an_unknown_address_is_a_404_problem(client: httpx.AsyncClient) ->
         assert_problem(await client.get(path), Code.SPEC_404_NOT_FOUND)
 
 
+@pytest.mark.parametrize("path", ["/v1/principals/a%00b/roles", "/v1/principals?name=a%00b", "/%00"])
+async def test_a_nul_in_an_address_is_a_400(client: httpx.AsyncClient, admin: Person, path: str) -> None:
+    assert_problem(await client.get(path, headers=admin.headers), Code.SPEC_400_VALIDATION)
+
+
 async def test_a_wrong_method_is_a_405_problem_that_says_which_are_allowed(
     client: httpx.AsyncClient,
 ) -> None:

@@ -16,6 +16,9 @@ ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"
 MOST_KEY_SECONDS = 10 * 365 * 86_400
 """Longest life of a key made for a Card."""
 
+# PostgreSQL keeps no NUL, and names that hide characters mislead whoever reads a list of them.
+_PLAIN = r"^[^\x00-\x1f\x7f]+$"
+
 RoleName = Literal["admin", "editor", "viewer", "service"]
 
 
@@ -41,7 +44,7 @@ class IssueKeyRequest(_Request):
     """A key for the principal that stands for a declared Card; one year when no life is given."""
 
     card_ref: CardRef
-    label: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    label: Annotated[str, Field(max_length=255, pattern=_PLAIN)] | None = None
     expires_in_seconds: Annotated[int, Field(ge=1, le=MOST_KEY_SECONDS)] | None = None
 
 
@@ -58,9 +61,9 @@ class IssuedKeyAnswer(_Answer):
 
 
 class CreatePrincipalRequest(_Request):
-    name: Annotated[str, Field(min_length=1, max_length=255)]
+    name: Annotated[str, Field(max_length=255, pattern=_PLAIN)]
     roles: Annotated[list[RoleName], Field(min_length=1, max_length=8)]
-    description: Annotated[str, Field(max_length=2000)] | None = None
+    description: Annotated[str, Field(max_length=2000, pattern=_PLAIN)] | None = None
 
 
 class CreatedPrincipal(_Answer):
@@ -110,7 +113,7 @@ class RevokeRequest(_Request):
     """Suspends the principal for good; `principal_kind` must be what it is."""
 
     principal_kind: str
-    reason: Annotated[str, Field(min_length=1, max_length=2000)]
+    reason: Annotated[str, Field(max_length=2000, pattern=_PLAIN)]
 
 
 class GrantedRole(_Answer):
