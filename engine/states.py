@@ -19,12 +19,8 @@ SKIPPED = "k"
 TRUE = "t"
 """A `when` that holds; one that does not ends its step as skipped."""
 
-_OUTCOMES = {
-    "p": Outcome.PASSED,
-    "f": Outcome.FAILED,
-    "i": Outcome.INCONCLUSIVE,
-    "n": Outcome.NOT_APPLICABLE,
-}
+# By their first letters; naming each here would let this module make one that nobody judged.
+_OUTCOMES = {outcome.value[0]: outcome for outcome in Outcome}
 _LETTERS = {outcome: letter for letter, outcome in _OUTCOMES.items()}
 _STATUS_WORDS = {SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped"}
 
