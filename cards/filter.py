@@ -25,7 +25,7 @@ from store.tables.cards import cards
 from wyrd.errors import Code, WyrdError
 
 MAX_LENGTH = 2048
-MAX_CONDITIONS = 64
+MAX_VALUES = 64
 MAX_NESTING = 16
 
 _TOKEN = re.compile(
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 )
 _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "=": lambda column, value: column == value,
-    "!=": lambda column, value: column.is_distinct_from(value),
+    "!=": lambda column, value: column != value,
     "<": lambda column, value: column < value,
     "<=": lambda column, value: column <= value,
     ">": lambda column, value: column > value,
@@ -47,10 +47,9 @@ _TEXT_OPERATORS: dict[str, Callable[[Any, str], ColumnElement[bool]]] = {
 }
 _COLUMNS: dict[str, Any] = {
     "card_uid": cards.c.uid,
-    **{
-        name: cards.c[name]
-        for name in ("kind", "space", "name", "version", "spec_hash", "artifact_hash", "status")
-    },
+    **{name: cards.c[name] for name in ("kind", "space", "name", "version", "spec_hash", "status")},
+    # Never NULL in a comparison, or `not` would turn false into unknown instead of true.
+    "artifact_hash": func.coalesce(cards.c.artifact_hash, ""),
     "created_at": cards.c.created_at,
     "updated_at": cards.c.updated_at,
 }
@@ -76,7 +75,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.tokens = _tokens(text)
         self.at = 0
-        self.conditions = 0
+        self.values = 0
         self.nesting = 0
 
     def read(self) -> ColumnElement[bool]:
@@ -113,9 +112,6 @@ class _Reader:
             self.nesting -= 1
 
     def _condition(self) -> ColumnElement[bool]:
-        self.conditions += 1
-        if self.conditions > MAX_CONDITIONS:
-            raise _too_complex(f"a filter may hold {MAX_CONDITIONS} conditions")
         if self._kind() != "word":
             raise self._unexpected("a field")
         field = self._take()
@@ -133,8 +129,9 @@ class _Reader:
         column = _COLUMNS[field]
         if self._kind() == "op":
             op = self._take()
-            if op in ("=", "!=") and self._taken("null"):
-                return column.is_(None) if op == "=" else column.is_not(None)  # type: ignore[no-any-return]
+            if field == "artifact_hash" and op in ("=", "!=") and self._taken("null"):
+                absent: ColumnElement[bool] = cards.c.artifact_hash.is_(None)
+                return absent if op == "=" else not_(absent)
             return self._compared(field, op)
         if self._taken("in"):
             self._expect("(")
@@ -153,7 +150,6 @@ class _Reader:
     def _compared(self, field: str, op: str) -> ColumnElement[bool]:
         position = self._position()
         value = self._value()
-        self.conditions += 1
         if field in _INSTANTS:
             return _COMPARISONS[op](_COLUMNS[field], _instant(value, position))
         if field == "version":
@@ -190,6 +186,9 @@ class _Reader:
     def _value(self) -> str:
         if self._kind() != "value":
             raise self._unexpected("a quoted value")
+        self.values += 1
+        if self.values > MAX_VALUES:
+            raise _too_complex(f"a filter may compare with {MAX_VALUES} values")
         return self._take()
 
     def _unexpected(self, wanted: str) -> WyrdError:
