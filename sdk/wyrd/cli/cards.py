@@ -18,13 +18,13 @@ cards_app = typer.Typer(no_args_is_help=True, help="Take Cards out of service an
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: wyrd declare service.yaml")(declare)
-    app.command(epilog="Example: wyrd get default/Service/support-desk@1.0.0")(get)
+    app.command(epilog="Example: wyrd declare examples/support_desk/support-desk.yaml")(declare)
+    app.command(epilog="Example: wyrd get support/Service/support-desk@1.0.0")(get)
     app.command("list", epilog="Example: wyrd list --kind Verifier")(list_cards)
-    app.command(epilog="Example: wyrd latest default/Service/support-desk")(latest)
-    app.command(epilog="Example: wyrd delete default/Prompt/support-prompt@1.0.0")(delete)
-    cards_app.command(epilog="Example: wyrd cards deactivate default/Service/support-desk@1.0.0")(deactivate)
-    cards_app.command(epilog="Example: wyrd cards reactivate default/Service/support-desk@1.0.0")(reactivate)
+    app.command(epilog="Example: wyrd latest support/Service/support-desk")(latest)
+    app.command(epilog="Example: wyrd delete support/Prompt/desk-prompt@1.0.0")(delete)
+    cards_app.command(epilog="Example: wyrd cards deactivate support/Service/support-desk@1.0.0")(deactivate)
+    cards_app.command(epilog="Example: wyrd cards reactivate support/Service/support-desk@1.0.0")(reactivate)
     app.add_typer(cards_app, name="cards")
 
 

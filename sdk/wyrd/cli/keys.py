@@ -16,7 +16,7 @@ _PRINCIPAL = "01997a3c-5f00-7000-8000-000000000002"
 
 
 def add_to(app: typer.Typer) -> None:
-    keys_app.command(epilog="Example: wyrd keys issue default/Service/support-desk@1.0.0 --label prod")(issue)
+    keys_app.command(epilog="Example: wyrd keys issue support/Service/support-desk@1.0.0 --label prod")(issue)
     keys_app.command("list", epilog="Example: wyrd keys list")(list_keys)
     keys_app.command(epilog=f"Example: wyrd keys revoke {_PRINCIPAL} {_PRINCIPAL}")(revoke)
     app.add_typer(keys_app, name="keys")

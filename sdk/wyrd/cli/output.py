@@ -116,7 +116,9 @@ def show_diagnostics(diagnostics: Iterable[dict[str, Any]]) -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text | None]]) -> Table:
     """Rows for people; cells are literal text, never markup."""
-    found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    found = Table(
+        box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns)
+    )
     for column in columns:
         found.add_column(column, overflow="fold")
     for row in rows:

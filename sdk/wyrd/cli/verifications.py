@@ -43,7 +43,7 @@ Traces = Annotated[
 Group = Annotated[str | None, typer.Option("--group", metavar="ID", help="Group of this evidence.")]
 RunId = Annotated[str | None, typer.Option("--run", metavar="ID", help="Run id, a UUIDv7.")]
 
-_BODY = "no-refund-promise --card default/Service/support-desk@1.0.0 --input 'answer=\"We can help.\"'"
+_BODY = "no-sure-refund --card support/Service/support-desk@1.0.0 --input 'answer=\"We can help.\"'"
 
 
 def add_to(app: typer.Typer) -> None:
