@@ -21,7 +21,7 @@ from store.first_start import ensure_tenant
 from store.schema import load_tables
 from store.settings import Settings
 from store.tables.metadata import metadata
-from tests.servers import PostgresServer, S3Server, postgres_server, s3_server
+from tests.servers import PostgresServer, S3Server, postgres_server, s3_server, temporal_server
 
 SECRET = b"a secret for tests, 32 bytes long"
 
@@ -36,6 +36,13 @@ def postgres() -> Iterator[PostgresServer]:
 def s3() -> Iterator[S3Server]:
     with s3_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> Iterator[str]:
+    """A Temporal development server, shared by the session: take namespaces or ids of your own."""
+    with temporal_server() as address:
+        yield address
 
 
 def opened(url: str) -> Database:

@@ -1,4 +1,4 @@
-"""Real servers on loopback for tests: PostgreSQL and an S3 server, both from the package index."""
+"""Real servers on loopback for tests: PostgreSQL, S3 and Temporal, all from the package index."""
 
 from __future__ import annotations
 
@@ -130,6 +130,27 @@ def _start_weed(
     return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
 
 
+@contextmanager
+def temporal_server() -> Iterator[str]:
+    """The address of a Temporal development server that keeps nothing."""
+    folder = Path(tempfile.mkdtemp(prefix="wyrd-temporal-"))
+    port, http, metrics = free_ports(3)
+    command = [
+        str(Path(sys.executable).parent / "temporal"),
+        *("server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "error"),
+        *("--port", str(port), "--http-port", str(http), "--metrics-port", str(metrics)),
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
+        try:
+            _await_http(f"http://127.0.0.1:{http}", process, folder / "log")
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def free_ports(count: int, *, also_above: int = 0) -> list[int]:
     """Ports free on 127.0.0.1, each with the port that lies `also_above` over it."""
     found: list[int] = []
@@ -170,4 +191,4 @@ def _await_http(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         except OSError:
             time.sleep(0.05)
     tail = log.read_text(encoding="utf-8", errors="replace")[-4000:]
-    raise RuntimeError(f"the S3 server did not start:\n{tail}")
+    raise RuntimeError(f"the server did not start:\n{tail}")
