@@ -43,6 +43,9 @@ def extract(data: bytes) -> Reading:
             raise unreadable(f"broken xlsx file: sheet {name[:80]!r} is missing")
         budget.spend(len(name) + _CELL_OVERHEAD)
         sheets.append({"name": name, "cells": list(_cells(package, relations[identity][1], shared, budget))})
+    if not sheets:
+        # Every workbook has one; what names none was damaged, and must not read as an empty one.
+        raise unreadable("broken xlsx file: the workbook names no sheet")
     return Reading(output={"format": "xlsx", "sheets": sheets})
 
 

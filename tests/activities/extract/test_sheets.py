@@ -12,7 +12,7 @@ from openpyxl.formula.translate import Translator
 
 from activities.extract.formulas import column_letters, column_number, shift_formula, split_address
 from tests.activities.extract.conftest import Files
-from tests.activities.extract.documents import saved, with_sheet, workbook
+from tests.activities.extract.documents import changed_zip, saved, with_sheet, workbook
 
 
 def cell(address: str, value: Any, formula: str | None = None, error: str | None = None) -> dict[str, Any]:
@@ -135,6 +135,11 @@ async def test_a_cell_that_cannot_be_read_fails_the_file(files: Files, bad: str)
     assert "broken xlsx" in await files.refusal(
         with_sheet(f'<row r="1">{bad}</row>', "<si><t>x</t></si>"), "xlsx"
     )
+
+
+async def test_a_workbook_without_sheets_is_broken_and_not_empty(files: Files) -> None:
+    data = changed_zip(workbook([["a"]]), {"xl/workbook.xml": b"<workbook><sheets/></workbook>"})
+    assert "no sheet" in await files.refusal(data, "xlsx")
 
 
 async def test_one_long_string_named_a_million_times_is_over_the_limit(files: Files) -> None:
