@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cards_language.tree import assertion, checked, verifier
 
+from tests.cards_language.tree import assertion, checked, verifier
 from wyrd.cards.rules.advice import LOOKALIKES
 
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.cards_language.tree import assertion, checked, verifier, write
 
+from tests.cards_language.tree import assertion, checked, verifier, write
 from wyrd.cards import check, load
 from wyrd.errors import WyrdError
 from wyrd.wire.canonical import digest
@@ -235,3 +235,19 @@ def test_a_parent_without_a_version_is_told_for_a_child_only(tmp_path: Path) -> 
     write(tmp_path, p_yaml=PROMPT.replace(", version: 1.0.0", ""))
     assert check(tmp_path / "p.yaml").cards[0].version is None
     assert not checked(tmp_path, agent_with("./p.yaml")).ok
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "9" * 5000, "[defaults]\nspace = 1", "x = 1", "[defaults", "[kind]\nAgent = 1"]
+)
+def test_any_fault_of_wyrd_toml_is_told_with_its_code(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wyrd.toml").write_text(text, encoding="utf-8")
+    report = checked(tmp_path, assertion("operator: is_null"))
+    assert [str(one.code) for one in report.errors] == ["WYRD_LOADER_400_CONFIG_LOAD_FAILED"]
+
+
+def test_file_texts_of_one_card_are_bounded(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text("x" * (3 * 1024 * 1024), encoding="utf-8")
+    code = "check: {kind: code, entrypoint: f, source: {inline: !file ./f.py}}"
+    spec = f"requirements:\n  - {{id: a, statement: s, {code}}}\n  - {{id: b, statement: s, {code}}}\n"
+    assert codes(tmp_path, verifier(spec)) == [("WYRD_LOADER_400_IO", "requirements[1].check.source.inline")]

@@ -9,8 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.cards_language.tree import assertion, verifier, write
 
+from tests.cards_language.tree import assertion, verifier, write
 from wyrd.cards import KINDS, CardRef, check, check_submissions, decode_spec, json_schema, load, spec_document
 from wyrd.cards.declaration import artifact_entry
 
@@ -349,3 +349,53 @@ def test_one_card_twice_and_a_cycle_are_refused() -> None:
 )
 def test_any_submission_is_answered(junk: dict[str, Any]) -> None:
     assert faults(junk)
+
+
+def doubling(leaf: dict[str, Any], levels: int = 40) -> dict[str, Any]:
+    """Definitions in which every level refers twice to the next: 2 ** levels ways through."""
+    twice = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {**twice, f"d{levels}": leaf}
+
+
+def test_a_schema_of_doubling_branches_is_judged_within_its_budget() -> None:
+    schema = {"$ref": "#/$defs/d0", "$defs": doubling({"type": "string"})}
+    body = {**CHECK, "path": "inputs.v.deep"}
+    spec = {
+        "inputs": {"v": {"type": "json", "schema": schema}},
+        "requirements": [{"id": "r", "statement": "s", "check": body}],
+    }
+    assert faults(submitted("Verifier", spec)) == []
+
+
+def test_a_verdict_schema_of_doubling_branches_is_refused_within_its_budget() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "outcome": {"$ref": "#/$defs/d0"},
+            "reason": {"type": "string"},
+            "citations": {"type": "array"},
+        },
+        "required": ["outcome", "reason", "citations"],
+        "additionalProperties": False,
+        "$defs": doubling({"enum": ["passed"]}),
+    }
+    agent = {**AGENT, "prompt": {**AGENT["prompt"], "response_format": schema}}
+    spec = {"requirements": [{"id": "r", "statement": "s", "check": {"kind": "agent", "agent": agent}}]}
+    report = check_submissions([submitted("Verifier", spec)])
+    assert [one.rule for one in report.errors] == ["check_agent_schema"]
+    assert "tangled" in report.errors[0].message
+
+
+def test_a_long_chain_of_references_is_followed_only_so_far() -> None:
+    chain = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(3000)}
+    schema = {"$ref": "#/$defs/d0", "$defs": chain}
+    body = {**CHECK, "path": "inputs.v.deep"}
+    spec = {
+        "inputs": {"v": {"type": "json", "schema": schema}},
+        "requirements": [{"id": "r", "statement": "s", "check": body}],
+    }
+    assert faults(submitted("Verifier", spec)) == []
+
+
+def test_a_spec_of_nothing_but_faults_is_told_in_part() -> None:
+    assert len(faults(submitted("Verifier", {"requirements": [1] * 5000}))) == 100

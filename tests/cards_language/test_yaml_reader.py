@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cards_language.tree import assertion, checked, verifier
 
+from tests.cards_language.tree import assertion, checked, verifier
 from wyrd.cards import check
 from wyrd.cards.yaml_reader import MAX_ALIASED, YamlRefused, read_documents
 
@@ -100,6 +100,8 @@ def test_p48_words_of_yaml_1_1_are_names_and_operands(tmp_path: Path) -> None:
         "- " * 200,
         "[" * 10_000,
         "{a: " * 10_000,
+        "---\n" * 2_000,
+        "".join(f"---\na: &a [{'1, ' * 999}1]\nb: [{'*a, ' * 30}*a]\n" for _ in range(3)),
     ],
 )
 def test_p50_every_yaml_fault_is_answered_with_line_and_column(text: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path as FilePath
 
+from wyrd.cards.decode import MAX_FAULTS
 from wyrd.cards.diagnostics import LOADER, CheckReport, Diagnostic
 from wyrd.cards.envelope import Spec
 from wyrd.cards.links import LinkAt
@@ -82,11 +84,13 @@ def _judge(loading: Loading) -> tuple[CheckReport, LoadedTree | None]:
     around = {card: neighbours_of(card, specs) for card in cards}
     for card in cards:
         near = around[card]
-        for fault in graph_faults(card.spec, str(card), identity_of=near.identity, kind_of=near.kind):
+        graph = graph_faults(card.spec, str(card), identity_of=near.identity, kind_of=near.kind)
+        for fault in islice(graph, MAX_FAULTS):
             _add(report, card, fault)
     for card in order if not stuck else cards:
         if isinstance(card.spec, VerifierSpec):
-            for fault in VerifierRules(card.spec, kind_of=around[card].kind).faults():
+            rules = VerifierRules(card.spec, kind_of=around[card].kind)
+            for fault in islice(rules.faults(), MAX_FAULTS):
                 _add(report, card, fault)
     if not report.ok or root is None:
         return report, None
@@ -98,12 +102,13 @@ def _judge(loading: Loading) -> tuple[CheckReport, LoadedTree | None]:
 
 def _advise(report: CheckReport, card: LoadedCard, near: Neighbours) -> None:
     """What registration would refuse, and what will not do as meant: warnings, all of it."""
-    for fault in registration_faults(card.kind, card.metadata, card.spec, near):
+    refused = registration_faults(card.kind, card.metadata, card.spec, near)
+    for fault in islice(refused, MAX_FAULTS):
         said = f"registration refuses this: {fault.message}"
         _add(report, card, replace(fault, message=said, severity="warning"))
-    for fault in advice(card.spec, near):
+    for fault in islice(advice(card.spec, near), MAX_FAULTS):
         _add(report, card, fault)
-    for path in card.document.not_finite:
+    for path in card.document.not_finite[:MAX_FAULTS]:
         if path[:1] == ("spec",):
             said = "a number that is not finite is read as null"
             _add(report, card, RuleFault(said, path[1:], "not_finite", severity="warning"))

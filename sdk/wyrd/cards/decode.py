@@ -121,12 +121,16 @@ def spec_document(spec: Spec) -> dict[str, Any]:
     return spec.model_dump(mode="json", exclude_unset=True)
 
 
+MAX_FAULTS = 100
+"""How many faults of one Card are told."""
+
+
 def fault_list(error: ValidationError) -> list[DecodeFault]:
-    """Every fault of a validation error."""
+    """The faults of a validation error, the first `MAX_FAULTS` of them."""
     found: list[DecodeFault] = []
-    for detail in error.errors(include_url=False):
+    for detail in error.errors(include_url=False)[:MAX_FAULTS]:
         found.extend(_faults(detail))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found))[:MAX_FAULTS]
 
 
 def _faults(detail: ErrorDetails) -> list[DecodeFault]:

@@ -22,6 +22,9 @@ from wyrd.errors import Code
 MAX_DEPTH: Final = 8
 """How many references deep a Card may lie below its root."""
 
+MAX_FILE_TEXT: Final = 4 * 1024 * 1024
+"""How many characters `!file` may bring into one Card."""
+
 MAX_CARDS: Final = 10_000
 CARD_ENDINGS: Final = (".yaml", ".yml")
 
@@ -245,6 +248,7 @@ class Loading:
         self, spec: dict[str, Any], kind: str, document: Document, real: FilePath, shown: str
     ) -> bool:
         good = True
+        left = MAX_FILE_TEXT
         for path, tag in document.file_tags:
             if path[:1] != ("spec",):
                 continue
@@ -255,7 +259,11 @@ class Loading:
                 good = False
                 continue
             try:
-                put(spec, inside, file_text(tag, real.parent, self.workspace))
+                text = file_text(tag, real.parent, self.workspace)
+                left -= len(text)
+                if left < 0:
+                    raise PathRefused(Code.LOADER_400_IO, f"!file texts are over {MAX_FILE_TEXT} characters")
+                put(spec, inside, text)
             except PathRefused as error:
                 self.report(error.code, str(error), shown, document=document, at=path, field=dotted(inside))
                 good = False

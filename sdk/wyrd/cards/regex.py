@@ -42,7 +42,7 @@ def compile_pattern(pattern: str) -> Pattern:
     return _compiled(pattern)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def _compiled(pattern: str) -> Pattern:
     try:
         schema = core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True)

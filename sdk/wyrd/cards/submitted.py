@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wyrd.cards.card_ref import KINDS, CardRef, Kind, Sibling
-from wyrd.cards.decode import DecodeError, decode_metadata, decode_spec, dotted
+from wyrd.cards.decode import MAX_FAULTS, DecodeError, decode_metadata, decode_spec, dotted
 from wyrd.cards.diagnostics import LOADER, CheckedCard, CheckReport, Diagnostic
 from wyrd.cards.envelope import API_VERSION, Metadata, Spec
 from wyrd.cards.links import links
@@ -65,7 +65,7 @@ def check_submissions(
         if not found:
             found.extend(registration_faults(card.kind, card.metadata, card.spec, neighbours))
             found.extend(advice(card.spec, neighbours))
-        for fault in found:
+        for fault in found[:MAX_FAULTS]:
             _add(report, card.index, fault)
     _cycles(cards, report)
     if report.ok:

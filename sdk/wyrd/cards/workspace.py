@@ -115,7 +115,8 @@ def _read_config(config: Path) -> tuple[Mapping[str, Any], Mapping[str, Mapping[
         raise ConfigRefused(str(error)) from None
     except UnicodeDecodeError:
         raise ConfigRefused(f"{config} is not UTF-8 text") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # Not only TOMLDecodeError: an integer of too many digits is a bare ValueError.
         raise ConfigRefused(f"{config}: {error}") from None
     unknown = [name for name in document if name not in ("defaults", "kind")]
     if unknown:

@@ -22,9 +22,10 @@ Path = tuple[str | int, ...]
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 MAX_NODES: Final = 500_000
 MAX_ALIASED: Final = 50_000
-"""How many values aliases may stand for in one document, all expanded."""
+"""How many values aliases may stand for in one file, all expanded."""
 MAX_DEPTH: Final = 128
 MAX_FAULTS: Final = 20
+MAX_DOCUMENTS: Final = 1000
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -159,6 +160,7 @@ def _trees(text: str) -> Iterator[_Node]:
     """Build each document's tree from the events, without recursion, counting as it goes."""
     stack: list[_Node] = []
     anchors: dict[str, _Node] = {}
+    documents = size = expanded = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.DocumentStartEvent):
             anchors = {}
@@ -187,6 +189,9 @@ def _trees(text: str) -> Iterator[_Node]:
                     raise YamlRefused([YamlFault(f"nested deeper than {MAX_DEPTH}", line, column)])
                 continue
         if not stack:
+            documents, size, expanded = documents + 1, size + done.size, expanded + done.aliased
+            if documents > MAX_DOCUMENTS or size > MAX_NODES or expanded > MAX_ALIASED:
+                raise YamlRefused([YamlFault("the file's documents go beyond the limit", line, column)])
             yield done
             continue
         parent = stack[-1]

@@ -75,45 +75,57 @@ def output_schema(step: Step, spec: VerifierSpec) -> Any:
     return True
 
 
+MAX_VISITS: Final = 4096
+"""Schemas looked at for one reference; branches that refer to shared branches multiply."""
+MAX_REFERENCES: Final = 64
+
+
 def selectable(schema: Any, selectors: tuple[Selector, ...]) -> bool:
     """Whether the selectors can exist in a value of that schema. What is not certain is allowed."""
-    return _walk(schema, selectors, schema, frozenset())
+    return _Walk(schema).allows(schema, selectors, frozenset())
 
 
-def _walk(schema: Any, selectors: tuple[Selector, ...], root: Any, seen: frozenset[str]) -> bool:
-    if not selectors or not isinstance(schema, Mapping):
-        return True
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        target = None if reference in seen else resolve_pointer(root, reference)
-        # A reference that leads nowhere, away, or in a circle says nothing.
-        return target is None or _walk(target, selectors, root, seen | {reference})
-    field = isinstance(selectors[0], str)
-    types = schema.get("type")
-    named = [types] if isinstance(types, str) else types
-    if isinstance(named, list) and ("object" if field else "array") not in named:
-        return False
-    for branches in (schema.get("anyOf"), schema.get("oneOf")):
-        if isinstance(branches, list) and not any(_walk(b, selectors, root, seen) for b in branches):
+class _Walk:
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self.visits = 0
+
+    def allows(self, schema: Any, selectors: tuple[Selector, ...], seen: frozenset[str]) -> bool:
+        self.visits += 1
+        if not selectors or not isinstance(schema, Mapping) or self.visits > MAX_VISITS:
+            return True
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            lost = reference in seen or len(seen) >= MAX_REFERENCES
+            target = None if lost else resolve_pointer(self.root, reference)
+            # A reference that leads nowhere, away, or in a circle says nothing.
+            return target is None or self.allows(target, selectors, seen | {reference})
+        field = isinstance(selectors[0], str)
+        types = schema.get("type")
+        named = [types] if isinstance(types, str) else types
+        if isinstance(named, list) and ("object" if field else "array") not in named:
             return False
-    if field:
-        return _field(schema, selectors, root)
-    items = schema.get("items")
-    if isinstance(items, Mapping) and "prefixItems" not in schema:
-        return _walk(items, selectors[1:], root, frozenset())
-    return True
+        for branches in (schema.get("anyOf"), schema.get("oneOf")):
+            if isinstance(branches, list) and not any(self.allows(b, selectors, seen) for b in branches):
+                return False
+        return self._member(schema, selectors) if field else self._item(schema, selectors)
 
-
-def _field(schema: Mapping[str, Any], selectors: tuple[Selector, ...], root: Any) -> bool:
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping) and selectors[0] in properties:
-        return _walk(properties[selectors[0]], selectors[1:], root, frozenset())
-    if "patternProperties" in schema:
+    def _item(self, schema: Mapping[str, Any], selectors: tuple[Selector, ...]) -> bool:
+        items = schema.get("items")
+        if isinstance(items, Mapping) and "prefixItems" not in schema:
+            return self.allows(items, selectors[1:], frozenset())
         return True
-    more = schema.get("additionalProperties")
-    if more is False:
-        return False
-    return _walk(more, selectors[1:], root, frozenset()) if isinstance(more, Mapping) else True
+
+    def _member(self, schema: Mapping[str, Any], selectors: tuple[Selector, ...]) -> bool:
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping) and selectors[0] in properties:
+            return self.allows(properties[selectors[0]], selectors[1:], frozenset())
+        if "patternProperties" in schema:
+            return True
+        more = schema.get("additionalProperties")
+        if more is False:
+            return False
+        return self.allows(more, selectors[1:], frozenset()) if isinstance(more, Mapping) else True
 
 
 def resolve_pointer(root: Any, reference: str) -> Any:
