@@ -5,7 +5,7 @@ parser and every refusal is a problem document.
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -137,8 +137,6 @@ class StrictRoute(APIRoute):
 class Router(APIRouter):
     """An APIRouter of strict routes that answer `Document`s."""
 
-    made_of: ClassVar[type[APIRoute]] = StrictRoute
-
     def __init__(self, **options: Any) -> None:
         options.setdefault("default_response_class", Document)
-        super().__init__(route_class=self.made_of, redirect_slashes=False, **options)
+        super().__init__(route_class=StrictRoute, redirect_slashes=False, **options)

@@ -8,10 +8,11 @@ from sqlalchemy import Connection, select
 
 from store.caller import Role, Tenant
 from store.database import Database
-from store.identity import Identity, PrincipalKind, make_tenant
+from store.identity import Identity, PrincipalKind
 from store.signing import write_private
 from store.standing import standing_of_key
 from store.tables.identity import principals
+from store.tenants import make_tenant
 
 DEV_PRINCIPAL = "dev"
 

@@ -1,4 +1,4 @@
-"""Tenants, and each tenant's principals, roles and API keys.
+"""A tenant's principals, their roles and their API keys.
 
 `Identity`'s statements carry its tenant. A tenant that has an administrator with a usable key
 never loses the last one through here. What a presented credential is worth: `store.standing`.
@@ -6,7 +6,6 @@ never loses the last one through here. What a presented credential is worth: `st
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ from store.standing import KEY_MARK, KEY_PREFIX, PrincipalStatus, key_digest
 from store.tables.identity import api_keys, principal_roles, principals, tenants
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
-
-_SLUG = re.compile(r"[a-z][a-z0-9_-]{2,63}")
 
 
 class PrincipalKind(StrEnum):
@@ -67,33 +64,6 @@ class IssuedKey:
     prefix: str
     created_at: datetime
     expires_at: datetime | None
-
-
-def make_tenant(connection: Connection, slug: str) -> Tenant:
-    """The tenant of that slug, made when missing. A slug is `[a-z][a-z0-9_-]{2,63}`."""
-    if not _SLUG.fullmatch(slug):
-        raise WyrdError(
-            Code.CFG_400_SCHEMA_MISMATCH,
-            f"the tenant {slug[:80]!r} is not a slug such as 'local'",
-            field="tenant",
-        )
-    found = find_tenant(connection, slug)
-    if found is not None:
-        return found
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(tenants).values(id=uuid7(), slug=slug, created_at=utc_now()))
-    except IntegrityError:
-        # Another process made it a moment ago.
-        pass
-    made = find_tenant(connection, slug)
-    assert made is not None
-    return made
-
-
-def find_tenant(connection: Connection, slug: str) -> Tenant | None:
-    row = connection.execute(select(tenants.c.id, tenants.c.slug).where(tenants.c.slug == slug)).first()
-    return None if row is None else Tenant(row.id, row.slug)
 
 
 class Identity:
