@@ -238,7 +238,9 @@ def test_a_parent_without_a_version_is_told_for_a_child_only(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["a = " + "9" * 5000, "[defaults]\nspace = 1", "x = 1", "[defaults", "[kind]\nAgent = 1"]
+    "text",
+    ["a = " + "9" * 5000, "[defaults]\nspace = 1", "x = 1", "[defaults", "[kind]\nAgent = 1"],
+    ids=["long integer", "number as space", "unknown entry", "syntax", "kind without table"],
 )
 def test_any_fault_of_wyrd_toml_is_told_with_its_code(tmp_path: Path, text: str) -> None:
     (tmp_path / "wyrd.toml").write_text(text, encoding="utf-8")
