@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Coroutine, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from activities.sandbox import bubblewrap, wasm
 from activities.sandbox.bubblewrap import Bubblewrap
@@ -154,12 +154,19 @@ class Sandbox:
         return worker
 
     async def _taken(self) -> Worker:
-        worker = await self._free.get()
-        if self._closed:
-            self._free.put_nowait(None)  # for the next in the queue
-            raise BlockFailure(ReasonKind.SANDBOX_UNAVAILABLE, "the sandbox is closed")
-        if worker is not None:
-            return worker
+        while True:
+            worker = await self._free.get()
+            if self._closed:
+                self._free.put_nowait(None)  # for the next in the queue
+                raise BlockFailure(ReasonKind.SANDBOX_UNAVAILABLE, "the sandbox is closed")
+            if worker is None:
+                return await self._filled()
+            if worker.alive:
+                return worker
+            self._retire(worker)  # killed while it waited, by no call's fault
+
+    async def _filled(self) -> Worker:
+        """A worker for a vacant place. The place stays vacant where none starts."""
         try:
             return await self._new()
         except BaseException as error:
@@ -172,10 +179,15 @@ class Sandbox:
         if self._closed:
             return
         if worker.lost or worker.calls >= CALLS_PER_WORKER:
-            self._workers.discard(worker)
-            self._spawn(self._replace(worker))
+            self._retire(worker)
         else:
             self._free.put_nowait(worker)
+
+    def _retire(self, worker: Worker) -> None:
+        self._workers.discard(worker)
+        task = asyncio.get_running_loop().create_task(self._replace(worker))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _replace(self, worker: Worker) -> None:
         """Put a new worker in the old one's place, or a vacancy where none starts."""
@@ -187,8 +199,3 @@ class Sandbox:
         finally:
             self._free.put_nowait(successor)
             await worker.stop()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

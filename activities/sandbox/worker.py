@@ -218,6 +218,11 @@ class Worker:
             signal=_number(told.get("signal")),
         )
 
+    @property
+    def alive(self) -> bool:
+        """Whether its process still runs."""
+        return not self.lost and self._process.poll() is None
+
     def kill(self) -> None:
         """End the process and with it everything behind the wall. It serves no more."""
         self.lost = True

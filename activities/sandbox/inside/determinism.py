@@ -76,7 +76,7 @@ def _tame_chance() -> None:
         seed_with(self, _Start.bits.getrandbits(256) if a is None else a, version)
 
     random.Random.seed = seed  # type: ignore[method-assign]
-    random.seed = random._inst.seed  # type: ignore[attr-defined]
+    random.seed = random._inst.seed
 
 
 def install() -> None:

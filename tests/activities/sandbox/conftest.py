@@ -12,6 +12,8 @@ import pytest
 import pytest_asyncio
 
 from activities.sandbox import Sandbox
+from activities.sandbox.bubblewrap import Bubblewrap
+from activities.sandbox.runtime import Runtime
 from activities.sandbox.wasm import Wasm
 from tests.activities.sandbox.host import Host
 
@@ -26,7 +28,9 @@ async def sandbox() -> AsyncIterator[Sandbox]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def wasm_sandbox() -> AsyncIterator[Sandbox]:
-    running = await Sandbox.start(workers=1, walls=[Wasm])
+    # As where user namespaces are off: the first engine does not start.
+    broken = Bubblewrap(Path("/bin/false"), Runtime((), ()), Path("/"), b"")
+    running = await Sandbox.start(workers=1, walls=[broken, Wasm])
     assert running.engine == "wasmtime", running.unavailable
     yield running
     await running.close()

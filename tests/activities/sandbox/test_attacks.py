@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from activities.sandbox import Sandbox
-from engine.failure import ReasonKind
 from tests.activities.sandbox.attacks import ANY, ATTACKS, Attack
 from tests.activities.sandbox.host import Host, code, outcome, processes
 
@@ -53,26 +52,3 @@ def check(port, **others):
     reply = await sandbox.call(code(source, inputs=host.inputs()))
     assert reply.value == {"outcome": "passed", "reason": "PermissionError", "citations": []}
     assert host.connections == []
-
-
-_WASM = """
-p16_p53_endless_loop endless_loop_at_import sleeps_for_ever catastrophic_regex p53_two_gigabyte_list
-result_of_10_mb p53_prints_100_mb recursion reads_the_host p53_writes_the_host changes_the_host
-p53_opens_a_socket starts_threads p53_environment object_graph_to_os p53_ctypes p53_object_whose_eq_lies
-exits_quietly walks_for_foreign_files
-"""
-
-
-@pytest.mark.parametrize("attack", [a for a in ATTACKS if a.name in _WASM.split()], ids=lambda a: a.name)
-async def test_attack_is_contained_by_webassembly_too(
-    attack: Attack, wasm_sandbox: Sandbox, host: Host
-) -> None:
-    before = host.state()
-    timeout = min(attack.timeout + 0.3, 5)
-    end = await outcome(wasm_sandbox, code(attack.source, timeout=timeout, inputs=host.inputs()))
-    if attack.ends:
-        assert end.kind in attack.ends, end
-    else:
-        # WebAssembly lacks some calls (an exception), and claims success for chmod (which does nothing).
-        assert end.kind in (None, ReasonKind.CODE_FAILED), end
-    assert host.state() == before

@@ -43,11 +43,6 @@ async def test_chance_hash_order_and_clock_give_the_same_answer_in_every_process
     assert first == second == third
 
 
-async def test_webassembly_gives_the_same_answer_twice(wasm_sandbox: Sandbox) -> None:
-    call = code(CHANCE_ORDER_AND_CLOCK.replace("tempfile, ", "").replace("len, ", ""))
-    assert (await wasm_sandbox.call(call)).value == (await wasm_sandbox.call(call)).value
-
-
 async def test_every_clock_reads_the_start_and_nothing_advances(sandbox: Sandbox) -> None:
     source = """
 import datetime, time
