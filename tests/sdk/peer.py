@@ -196,7 +196,7 @@ def result(body: dict[str, Any], verdict: str = "passed") -> dict[str, Any]:
     }
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Answering(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
 
@@ -245,7 +245,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def running() -> Iterator[Peer]:
-    server = _Server(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0), _Answering)
     server.peer = Peer()
     server.peer.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
