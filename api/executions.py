@@ -34,7 +34,7 @@ class ExecutionReads:
     def __init__(self, database: Database, client: Client, settler: Settler) -> None:
         self._database = database
         self._client = client
-        self._settler = settler
+        self.settler = settler
         self._settled: dict[str, float] = {}
 
     async def status(self, caller: Caller, execution_id: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class ExecutionReads:
             self._settled.clear()
         self._settled[row.execution_id] = moment + _SETTLE_EVERY_SECONDS
         try:
-            await self._settler.settle(caller.tenant, row)
+            await self.settler.settle(caller.tenant, row)
         except RPCError:
             return row
         return await self._row(caller, row.execution_id)

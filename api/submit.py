@@ -50,6 +50,8 @@ def checked_key(key: str | None) -> str:
 
 
 class Submit:
+    """The enqueue route's one operation: a row and a workflow under the same id, or neither answered."""
+
     def __init__(
         self,
         database: Database,

@@ -32,6 +32,8 @@ Gone = Callable[[], Awaitable[None]]
 
 
 class Verify:
+    """The verify route's one operation. Limits are in seconds; tests shorten them."""
+
     def __init__(
         self,
         acceptance: Acceptance,
