@@ -25,6 +25,8 @@ from wyrd.errors import WyrdError
 
 
 class AgentBlocks:
+    """Runs agent steps and agent checks. Raises `BlockFailure` with the reason kind a block ends with."""
+
     def __init__(
         self,
         gateway: Gateway,

@@ -25,6 +25,8 @@ LARGEST_SOURCE = 1024 * 1024
 
 
 class CodeBlocks:
+    """Runs code steps and code checks. Raises `BlockFailure` with the reason kind a block ends with."""
+
     def __init__(self, sandbox: Sandbox, blobs: BlobStore, shelf: FileShelf, places: PlaceFinder) -> None:
         self._sandbox = sandbox
         self._blobs = blobs

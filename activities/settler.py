@@ -58,6 +58,8 @@ _ENDS: dict[WorkflowExecutionStatus, tuple[ExecutionStatus, Code | None, str]] =
 
 @dataclass(frozen=True)
 class Settler:
+    """Closes open rows by what Temporal says of their workflows; harmless to run in several processes."""
+
     database: Database
     client: Client
     bundles: Bundles

@@ -31,6 +31,8 @@ _WORDS = {
 
 
 class ExecutionReads:
+    """What a caller may ask about executions that were started; settles what has been open for a while."""
+
     def __init__(self, database: Database, client: Client, settler: Settler) -> None:
         self._database = database
         self._client = client

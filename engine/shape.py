@@ -47,6 +47,8 @@ class RequirementShape:
 
 @dataclass(frozen=True)
 class Shape:
+    """Blocks by number: first the steps, then the requirements, then one `when` for each step."""
+
     steps: tuple[StepShape, ...]
     requirements: tuple[RequirementShape, ...]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 
 from temporalio import workflow
@@ -31,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
         VerificationStart,
     )
     from wyrd.errors import Code
+    from wyrd.wire.canonical import strict_loads
 
 _LETTER_WHEN_LOST = {True: "f", False: "i"}
 
@@ -78,7 +78,7 @@ class VerificationWorkflow:
             "execution_id": start.execution_id,
         }
         pages = [await contracts.load_shape_page(ShapePage(page=page, **of)) for page in range(start.pages)]
-        document: list[object] = json.JSONDecoder().decode("".join(pages))
+        document: list[object] = strict_loads("".join(pages))
         return document
 
     async def _end(self, start: VerificationStart, status: str, code: Code | None, message: str) -> None:
