@@ -100,6 +100,22 @@ class VerificationActivities:
 
     @activity.defn(name=contracts.RUN_BLOCK)
     async def run_block(self, argument: RunBlock) -> BlockEnded:
+        try:
+            return await self._run_block(argument)
+        except asyncio.CancelledError:
+            details = activity.cancellation_details()
+            if details is None or not details.not_found:
+                raise
+            # Nobody waits for this block any more. Temporal drops what we answer; said this way
+            # it does not fill the worker's log with the trace of a call that was cut off.
+            raise ApplicationError(
+                "the execution has ended",
+                type=ReasonKind.CANCELLED.value,
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,
+            ) from None
+
+    async def _run_block(self, argument: RunBlock) -> BlockEnded:
         assert self._runner is not None
         info = activity.info()
         failures = unpacked(info.heartbeat_details[0]) if info.heartbeat_details else []
