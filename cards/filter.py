@@ -1,14 +1,16 @@
-"""The `filter` of the Card list: conditions over the fields of an item.
+"""The `filter` of the Card list: conditions over a Card's fields, labels and annotations.
 
-    name starts_with 'support-' and (status = 'active' or not version < '2.0.0')
+    kind = "Verifier" and (labels.team in ["support", "care"] or not version < "2.0.0")
 
 * fields: card_uid, kind, space, name, version, spec_hash, artifact_hash, status, created_at,
-  updated_at;
-* operators: `=`, `!=`, `<`, `<=`, `>`, `>=`, `starts_with`, `contains`, `in ('a', 'b')`;
-* values: text in single or double quotes, the quote doubled inside it; `artifact_hash = null`;
+  updated_at, `labels.<key>` and `annotations.<key>`;
+* operators: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in [...]`, `not in [...]`, and `exists` after a field;
+* values: text in double quotes, with JSON's escapes;
 * `not` binds tighter than `and`, `and` tighter than `or`; words in any letter case.
 
-Versions compare by SemVer order, times as RFC 3339 instants, all else as text by code point.
+Versions compare by SemVer order, times as RFC 3339 instants, all else as text by code point. What
+a Card does not have is unequal to every value. The published clients check this syntax before
+they send it.
 """
 
 from __future__ import annotations
@@ -18,42 +20,37 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, not_, or_, true
+from sqlalchemy import Boolean, ColumnElement, and_, false, func, not_, or_
 
 from cards.versions import Version
+from store.card_tags import tag_value
 from store.tables.cards import cards
 from wyrd.errors import Code, WyrdError
+from wyrd.wire.canonical import JsonRefused, strict_loads
 
 MAX_LENGTH = 2048
-MAX_VALUES = 64
+MAX_CONDITIONS = 64
 MAX_NESTING = 16
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<op><=|>=|!=|=|<|>)|(?P<mark>[(),])"
-    r"|'(?P<single>(?:[^']|'')*)'|\"(?P<double>(?:[^\"]|\"\")*)\")"
+    r"\s*(?:(?P<word>(?:labels|annotations|attributes)\.[A-Za-z0-9][A-Za-z0-9._/-]*|[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<op><=|>=|!=|=|<|>)|(?P<mark>[()\[\],])|(?P<value>\"(?:[^\"\\]|\\.)*\"))"
 )
 _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "=": lambda column, value: column == value,
-    "!=": lambda column, value: column != value,
     "<": lambda column, value: column < value,
     "<=": lambda column, value: column <= value,
     ">": lambda column, value: column > value,
     ">=": lambda column, value: column >= value,
 }
-# Not LIKE: on SQLite it takes letters of either case for the same.
-_TEXT_OPERATORS: dict[str, Callable[[Any, str], ColumnElement[bool]]] = {
-    "starts_with": lambda column, value: func.substr(column, 1, len(value)) == value,
-    "contains": lambda column, value: func.replace(column, value, "") != column if value else true(),
-}
+_TEXTS = ("kind", "space", "name", "version", "spec_hash", "artifact_hash", "status")
+_INSTANTS = ("created_at", "updated_at")
 _COLUMNS: dict[str, Any] = {
     "card_uid": cards.c.uid,
-    **{name: cards.c[name] for name in ("kind", "space", "name", "version", "spec_hash", "status")},
-    # Never NULL in a comparison, or `not` would turn false into unknown instead of true.
-    "artifact_hash": func.coalesce(cards.c.artifact_hash, ""),
-    "created_at": cards.c.created_at,
-    "updated_at": cards.c.updated_at,
+    **{name: cards.c[name] for name in (*_TEXTS, *_INSTANTS)},
 }
-_INSTANTS = ("created_at", "updated_at")
+_TAGS = ("labels", "annotations")
+_RESERVED = frozenset(("and", "or", "not", "in", "exists"))
 
 
 def compile_filter(text: str) -> ColumnElement[bool]:
@@ -64,8 +61,6 @@ def compile_filter(text: str) -> ColumnElement[bool]:
     """
     if len(text) > MAX_LENGTH:
         raise _too_complex(f"a filter may have {MAX_LENGTH} characters")
-    if "\0" in text:
-        raise _refused("a filter may not hold the NUL character", text.index("\0"))
     return _Reader(text).read()
 
 
@@ -75,7 +70,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.tokens = _tokens(text)
         self.at = 0
-        self.values = 0
+        self.conditions = 0
         self.nesting = 0
 
     def read(self) -> ColumnElement[bool]:
@@ -112,54 +107,39 @@ class _Reader:
             self.nesting -= 1
 
     def _condition(self) -> ColumnElement[bool]:
-        if self._kind() != "word":
+        if self._kind() != "word" or self.tokens[self.at][1].lower() in _RESERVED:
             raise self._unexpected("a field")
         field = self._take()
-        if field not in _COLUMNS:
-            raise WyrdError(
-                Code.QUERY_400_INVALID_FIELD,
-                f"{field[:80]!r} is not a field of a Card item",
-                field="filter",
-                name=field[:80],
-                known=sorted(_COLUMNS),
-            )
-        return self._comparison(field)
-
-    def _comparison(self, field: str) -> ColumnElement[bool]:
-        column = _COLUMNS[field]
+        column = _column(field)
+        if self._taken("exists"):
+            self._count()
+            present: ColumnElement[bool] = column.is_not(None)
+            return present
         if self._kind() == "op":
-            op = self._take()
-            if field == "artifact_hash" and op in ("=", "!=") and self._taken("null"):
-                absent: ColumnElement[bool] = cards.c.artifact_hash.is_(None)
-                return absent if op == "=" else not_(absent)
-            return self._compared(field, op)
-        if self._taken("in"):
-            self._expect("(")
-            parts = [self._compared(field, "=")]
-            while self._taken(","):
-                parts.append(self._compared(field, "="))
-            self._expect(")")
-            return or_(*parts)
-        for op in _TEXT_OPERATORS:
-            if self._taken(op):
-                if field in _INSTANTS:
-                    raise self._unexpected("a comparison: a time is not text")
-                return _TEXT_OPERATORS[op](column, self._value())
-        raise self._unexpected("an operator")
+            return self._compared(field, column, self._take())
+        negated = self._taken("not")
+        if not self._taken("in"):
+            raise self._unexpected("'in'" if negated else "an operator")
+        self._expect("[")
+        parts = [self._compared(field, column, "=")]
+        while self._taken(","):
+            parts.append(self._compared(field, column, "="))
+        self._expect("]")
+        return not_(or_(*parts)) if negated else or_(*parts)
 
-    def _compared(self, field: str, op: str) -> ColumnElement[bool]:
+    def _compared(self, field: str, column: Any, op: str) -> ColumnElement[bool]:
         position = self._position()
-        value = self._value()
+        value: Any = self._value()
         if field in _INSTANTS:
-            return _COMPARISONS[op](_COLUMNS[field], _instant(value, position))
-        if field == "version":
+            value = _instant(value, position)
+        elif field == "version" and op not in ("=", "!="):
             version = Version.parse(value)
             if version is None:
                 raise _refused(f"{value[:80]!r} is not a full version", position)
-            if op in ("=", "!="):
-                return _COMPARISONS[op](cards.c.version, value)
-            return _COMPARISONS[op](cards.c.precedence, version.precedence)
-        return _COMPARISONS[op](_COLUMNS[field], value)
+            column, value = cards.c.precedence, version.precedence
+        if op == "!=":
+            return not_(_known(column == value))
+        return _known(_COMPARISONS[op](column, value))
 
     def _kind(self) -> str:
         return self.tokens[self.at][0]
@@ -185,16 +165,41 @@ class _Reader:
 
     def _value(self) -> str:
         if self._kind() != "value":
-            raise self._unexpected("a quoted value")
-        self.values += 1
-        if self.values > MAX_VALUES:
-            raise _too_complex(f"a filter may compare with {MAX_VALUES} values")
+            raise self._unexpected("a value in double quotes")
+        self._count()
         return self._take()
+
+    def _count(self) -> None:
+        self.conditions += 1
+        if self.conditions > MAX_CONDITIONS:
+            raise _too_complex(f"a filter may hold {MAX_CONDITIONS} conditions")
 
     def _unexpected(self, wanted: str) -> WyrdError:
         kind, text, position = self.tokens[self.at]
         found = "the end" if kind == "end" else repr(text[:40])
         return _refused(f"expected {wanted}, found {found} at character {position + 1}", position)
+
+
+def _column(field: str) -> Any:
+    """The SQL of a field. Raises `WYRD_QUERY_400_INVALID_FIELD`."""
+    group, dot, key = field.partition(".")
+    if dot and group in _TAGS:
+        return tag_value(group, key)
+    found = _COLUMNS.get(field)
+    if found is None:
+        raise WyrdError(
+            Code.QUERY_400_INVALID_FIELD,
+            f"{field[:80]!r} is not a field of a Card",
+            field="filter",
+            name=field[:80],
+            known=[*sorted(_COLUMNS), "labels.<key>", "annotations.<key>"],
+        )
+    return found
+
+
+def _known(comparison: ColumnElement[bool]) -> ColumnElement[bool]:
+    """False where SQL would answer unknown, so that `not` makes it true."""
+    return func.coalesce(comparison, false(), type_=Boolean)
 
 
 def _tokens(text: str) -> list[tuple[str, str, int]]:
@@ -207,13 +212,22 @@ def _tokens(text: str) -> list[tuple[str, str, int]]:
             raise _refused(f"cannot read the filter at character {at + 1}", at)
         kind = found.lastgroup or ""
         content = found[kind]
-        if kind in ("single", "double"):
-            quote = "'" if kind == "single" else '"'
-            kind, content = "value", content.replace(quote * 2, quote)
-        tokens.append((kind, content, found.start(found.lastgroup or "")))
+        if kind == "value":
+            content = _unquoted(content, found.start(kind))
+        tokens.append((kind, content, found.start(kind)))
         at = found.end()
     tokens.append(("end", "", end))
     return tokens
+
+
+def _unquoted(literal: str, position: int) -> str:
+    try:
+        value: str = strict_loads(literal)
+    except JsonRefused as refused:
+        raise _refused(f"the text at character {position + 1}: {refused.reason}", position) from None
+    if "\0" in value:
+        raise _refused("a value may not hold the NUL character", position)
+    return value
 
 
 def _instant(text: str, position: int) -> datetime:
