@@ -150,6 +150,9 @@ class Sandbox:
         assert self._wall is not None
         assert self._folder is not None
         worker = await Worker.start(self._wall, self._folder)
+        if self._closed:
+            await worker.stop()
+            raise WorkerLost("the sandbox is closed")
         self._workers.add(worker)
         return worker
 
@@ -184,7 +187,6 @@ class Sandbox:
             self._free.put_nowait(worker)
 
     def _retire(self, worker: Worker) -> None:
-        self._workers.discard(worker)
         task = asyncio.get_running_loop().create_task(self._replace(worker))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -199,3 +201,4 @@ class Sandbox:
         finally:
             self._free.put_nowait(successor)
             await worker.stop()
+            self._workers.discard(worker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -92,6 +93,7 @@ class Worker:
         self.facts: dict[str, Any] = {}
         self.calls = 0
         self.lost = False
+        self._serving = asyncio.Lock()
 
     @classmethod
     async def start(cls, wall: Wall, folder: Folder) -> Worker:
@@ -159,11 +161,12 @@ class Worker:
         self.calls += 1
         payload = call.payload()
         try:
-            if call.files:
-                await asyncio.to_thread(_place, self.inputs, call)
-            ending = await self._exchange(payload, call.timeout)
-            if call.files and not self.lost:
-                await asyncio.to_thread(_empty, self.inputs)
+            async with self._serving:
+                if call.files:
+                    await asyncio.to_thread(_place, self.inputs, call)
+                ending = await self._exchange(payload, call.timeout)
+                if call.files and not self.lost:
+                    await asyncio.to_thread(_empty, self.inputs)
         except OSError as error:
             self.kill()
             raise BlockFailure(
@@ -230,16 +233,17 @@ class Worker:
             self._process.send_signal(signal.SIGKILL)
 
     async def stop(self) -> None:
-        """Kill it, wait until it is gone, and delete its folder."""
+        """Kill it, wait until it and the call it served are gone, and delete its folder."""
         self.kill()
-        await asyncio.to_thread(self._gone)
-
-    def _gone(self) -> None:
-        self._process.wait()
-        if self._process.stderr is not None:
-            self._process.stderr.close()
-        self._control.close()
-        shutil.rmtree(self.inputs, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
+        await asyncio.to_thread(self._process.wait)
+        # Not before the call has noticed: a descriptor closed under the event loop wakes nobody.
+        async with self._serving:
+            self._control.close()
+            if self._process.stderr is not None:
+                self._process.stderr.close()
+            await asyncio.to_thread(shutil.rmtree, self.inputs, ignore_errors=True)
 
 
 def _fill(descriptor: int, data: bytes) -> None:

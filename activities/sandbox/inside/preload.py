@@ -15,7 +15,7 @@ ipaddress itertools json keyword linecache locale logging lzma math mimetypes mm
 pickle posixpath pprint quopri queue random re reprlib resource secrets select shlex shutil signal socket
 sqlite3 statistics string stringprep struct subprocess tempfile textwrap threading time token tokenize tomllib
 traceback types typing unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree
-zipfile zlib zoneinfo _asyncio _bisect _blake2 _bz2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp
+zipfile zlib zoneinfo _bisect _blake2 _bz2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp
 _codecs_kr _codecs_tw _contextvars _csv _decimal _elementtree _hashlib _heapq _json _lzma _md5 _multibytecodec
 _opcode _pickle _posixsubprocess _queue _random _sha1 _sha2 _sha256 _sha3 _sha512 _socket _sqlite3 _statistics
 _strptime _struct pyexpat

@@ -36,18 +36,20 @@ def _compile(source: str, target: str) -> None:
     Path(target).write_bytes(module.serialize())
 
 
-def _lower(user: int | None, parent: int) -> None:
+def _die_with(parent: int, libc: ctypes.CDLL) -> None:
+    libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def _lower(user: int | None, parent: int, libc: ctypes.CDLL) -> None:
     """Give up what this process does not need, and die with the one that started it."""
-    libc = ctypes.CDLL(None)
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    # After the change of user, which clears it.
-    libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(0)
+    _die_with(parent, libc)  # after the change of user, which clears it
     for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(limit, (0, 0))
 
@@ -81,9 +83,12 @@ def _serve(descriptor: str, settings: dict[str, Any]) -> None:
     control = socket.socket(fileno=int(descriptor))
     engine = wasmtime.Engine()
     module = wasmtime.Module.deserialize_file(engine, settings["module"])
-    _lower(settings["user"], settings["parent"])
+    libc = ctypes.CDLL(None)
+    _lower(settings["user"], settings["parent"], libc)
+    ourselves = os.getpid()
 
     def run(call: int, reply: int, timeout: float) -> int:
+        _die_with(ourselves, libc)
         seconds = math.ceil(timeout)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
         os.dup2(call, 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +47,12 @@ async def outcome(sandbox: Sandbox, call: CodeCall) -> Outcome:
     except BlockFailure as failure:
         return Outcome(kind=failure.kind, reason=failure.reason)
     return Outcome(reply.value, reply.stdout)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that other processes do; the test's own time-out ends it."""
+    while not condition():  # noqa: ASYNC110 - other processes set no event of ours
+        await asyncio.sleep(0.01)
 
 
 def processes() -> list[psutil.Process]:

@@ -46,9 +46,9 @@ def test_file_of_a_call_is_read_under_inputs() -> None:
 @given(
     st.binary(max_size=200), st.sampled_from([b"", b'{"kind":"value","stdout":""}\n', b'{"kind":"raised"'])
 )
-def test_reply_of_any_bytes_is_a_value_or_a_code_failure(rest: bytes, head: bytes) -> None:
+def test_reply_of_any_bytes_is_a_value_or_a_failure_the_code_could_cause(rest: bytes, head: bytes) -> None:
     ending = Ending(head + rest, exit_code=0)
-    kinds = {ReasonKind.CODE_FAILED, ReasonKind.SANDBOX_FAILED}
+    kinds = {ReasonKind.CODE_FAILED, ReasonKind.SANDBOX_FAILED, ReasonKind.LIMIT_EXCEEDED}
     try:
         judged(ending, code(""))
     except BlockFailure as failure:

@@ -160,7 +160,8 @@ from activities.sandbox import Sandbox
 async def main():
     sandbox = await Sandbox.start(workers=1, allow_wasm=False)
     assert sandbox.engine == "bubblewrap", sandbox.unavailable
-    reply = await sandbox.call(code("import sys, os, json, decimal, zoneinfo\\ndef check(): return [sys.version.split()[0], os.getuid()]"))
+    source = "import sys, os, decimal\\ndef check(): return [sys.version.split()[0], os.getuid()]"
+    reply = await sandbox.call(code(source))
     assert reply.value == [sys.version.split()[0], 65534], reply
     await sandbox.close()
 

@@ -7,16 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
 import pytest
 import pytest_asyncio
+import uvloop
 
 from activities.sandbox import CodeCall, Sandbox, pool
 from engine.failure import BlockFailure, ReasonKind
-from tests.activities.sandbox.host import code, outcome, processes
+from tests.activities.sandbox.host import code, outcome, processes, until
 
 ENDLESS = "def check():\n while True: pass"
 HEALTHY = code("def check(): return 'healthy'")
@@ -29,12 +30,6 @@ async def own() -> AsyncIterator[Sandbox]:
     assert running.engine == "bubblewrap", running.unavailable
     yield running
     await running.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that other processes do; the test's own time-out ends it."""
-    while not condition():  # noqa: ASYNC110 - other processes set no event of ours
-        await asyncio.sleep(0.01)
 
 
 def there(path: Path) -> bool:
@@ -221,3 +216,15 @@ def test_call_is_immutable() -> None:
     call: CodeCall = HEALTHY
     with pytest.raises(AttributeError):
         call.source = "x"  # type: ignore[misc]
+
+
+def test_works_on_the_servers_event_loop() -> None:
+    async def served() -> list[object]:
+        sandbox = await Sandbox.start(workers=1, allow_wasm=False)
+        try:
+            ends = [await outcome(sandbox, HEALTHY), await outcome(sandbox, code(ENDLESS, timeout=0.1))]
+            return [ends[0].value, ends[1].kind]
+        finally:
+            await sandbox.close()
+
+    assert uvloop.run(served()) == ["healthy", ReasonKind.TIMEOUT]

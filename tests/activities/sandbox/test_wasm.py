@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from activities.sandbox import Sandbox
 from engine.failure import ReasonKind
 from tests.activities.sandbox.attacks import ATTACKS, Attack
-from tests.activities.sandbox.host import Host, code, outcome
+from tests.activities.sandbox.host import Host, code, outcome, processes, until
 from tests.activities.sandbox.test_determinism import CHANCE_ORDER_AND_CLOCK
 from tests.activities.sandbox.test_ordinary import CHECKS, source_of
 
@@ -74,3 +75,16 @@ def check(path):
     second = await wasm_sandbox.call(code(source, inputs={"path": path}))
     assert (first.value, second.value) == (["evidence", "not written"], [None, "not written"])
     assert file.read_text(encoding="utf-8") == "evidence"
+
+
+async def test_cancelled_call_leaves_no_process(wasm_sandbox: Sandbox) -> None:
+    sleeping = code("import time\ndef check(): time.sleep(3600)", timeout=600)
+    before = len(processes())
+    call = asyncio.create_task(wasm_sandbox.call(sleeping))
+    await until(lambda: len(processes()) == before + 1)
+    below = processes()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: not any(process.is_running() for process in below))
+    assert (await wasm_sandbox.call(code("def check(): return 1"))).value == 1
