@@ -17,6 +17,9 @@ from wyrd.errors import Code, WyrdError
 _SECRETS = ("WYRD_ACCESS_TOKEN", "WYRD_API_KEY")
 """Client credentials, which no server process needs."""
 
+_OTHERS = "UVICORN_"
+"""Prefix of options of an application's own uvicorn; ours would take them for its own."""
+
 _NEEDED = ("temporalio", "uvicorn", "fastapi", "sqlalchemy")
 
 
@@ -56,7 +59,11 @@ class Rooms:
 
         Without that an application's own `api/` or `worker.py` would be taken for ours.
         """
-        kept = {key: value for key, value in os.environ.items() if key not in _SECRETS}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in _SECRETS and not key.startswith(_OTHERS)
+        }
         path = [str(self.path)]
         if not self.wheel:
             path.append(str(Path(wyrd.__file__).resolve().parents[1]))
@@ -75,6 +82,8 @@ class Rooms:
             *("-m", "uvicorn", "api.main:create", "--factory"),
             *("--app-dir", str(self.path)),
             *("--host", host, "--port", str(port)),
+            # Said, or WEB_CONCURRENCY would say it: scaling out is several `wyrd serve`.
+            *("--workers", "1"),
             *("--timeout-graceful-shutdown", "10"),
             *("--no-access-log", "--no-server-header", "--no-use-colors"),
         ]
