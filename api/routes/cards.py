@@ -2,11 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import Body, Header, Query
+from fastapi import Body, Header, Query, Request, Response
+from fastapi.responses import FileResponse
 from pydantic import BaseModel, ConfigDict
 
 from api.dependencies import Calling, Router, Serving, refused_with
 from api.problems import Document
+from api.routes.blobs import get_blob
 from cards.artifacts import (
     checked_upload_id,
     complete_card,
@@ -18,6 +20,7 @@ from cards.intake import declare_cards, receipt_of
 from cards.lifecycle import delete_card, set_card_active
 from cards.listing import CardQuery, card_page
 from cards.reading import card_by_ref, card_by_uid, existing_by_ref, existing_by_uid, latest_card
+from store.blobs.addresses import PATH as LOCAL_BLOBS
 from store.caller import Permission
 from wyrd.cards import KINDS, json_schema
 from wyrd.errors import Code, WyrdError
@@ -177,7 +180,19 @@ async def _set_active(kind: str, uid: str, services: Serving, caller: Calling, a
 @router.post("/download/init", response_model=DownloadPlan)
 async def download(body: DownloadRequest, services: Serving, caller: Calling) -> Document:
     """An address from which one file of a Card can be fetched for a while."""
-    return _document(await download_plan(services.database, services.blobs, caller, body))
+    answer = await download_plan(services.database, services.blobs, caller, body)
+    local = answer.plan.get_url.removeprefix(LOCAL_BLOBS)
+    if local != answer.plan.get_url:
+        # The published clients fetch a server-relative address under this path and no other.
+        sha256, _, signed = local.partition("?")
+        answer.plan.get_url = f"{router.prefix}/download/local?sha256={sha256}&{signed}"
+    return _document(answer)
+
+
+@router.get("/download/local", response_class=FileResponse)
+async def download_local(request: Request, services: Serving) -> Response:
+    """One file, permitted by the address's signature alone, when blobs are local files."""
+    return await get_blob(request.query_params.get("sha256", ""), request, services)
 
 
 @router.post("/upload/{upload_id}/complete", response_model=UploadStored)

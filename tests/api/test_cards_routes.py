@@ -300,8 +300,14 @@ async def test_a_file_goes_up_and_comes_down_again(client: httpx.AsyncClient, ad
     download = await client.post("/v1/cards/download/init", json=wanted, headers=admin.headers)
     assert set(download.json()) == {"plan", "size_bytes", "sha256"}
     assert set(download.json()["plan"]) == {"get_url", "ttl_secs"}
-    fetched = await client.get(download.json()["plan"]["get_url"])
-    assert fetched.content == SOURCE
+    address = download.json()["plan"]["get_url"]
+    # The published client refuses to fetch a server-relative address anywhere else.
+    assert address.startswith("/v1/cards/download/local?")
+    assert (await client.get(address)).content == SOURCE
+    forged = await client.get(address.replace("signature=", "signature=x"))
+    assert code_of(forged, 401) == "WYRD_AUTH_401_INVALID_TOKEN"
+    unsigned = await client.get("/v1/cards/download/local?sha256=" + hashlib.sha256(SOURCE).hexdigest())
+    assert code_of(unsigned, 401) == "WYRD_AUTH_401_UNAUTHENTICATED"
 
 
 async def test_a_multipart_upload_is_refused_clearly(client: httpx.AsyncClient, admin: Person) -> None:
