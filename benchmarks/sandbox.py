@@ -82,5 +82,5 @@ async def _measured() -> dict[str, object]:
 
 
 def measure() -> dict[str, object]:
-    """Medians of a call in milliseconds, warm and cold (its worker started first), and the start of it all."""
+    """Medians of a call in milliseconds, warm and cold (its worker started first), and the whole start."""
     return asyncio.run(_measured())

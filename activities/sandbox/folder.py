@@ -27,14 +27,13 @@ def reachable(path: Path) -> bool:
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in real.parents)
 
 
-def _parent() -> Path:
-    """A place for temporary files that the unprivileged user behind the wall can walk to."""
-    candidates = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")]
-    for candidate in candidates:
+def _parent(others: bool) -> Path:
+    """A place for temporary files; `others` asks that an unprivileged user can walk to it."""
+    for candidate in (Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp"), Path("/dev/shm")):
         if candidate.is_dir() and os.access(candidate, os.W_OK | os.X_OK):
-            walk = [candidate.resolve(), *candidate.resolve().parents]
-            if all(place.stat().st_mode & stat.S_IXOTH for place in walk):
-                return candidate.resolve()
+            real = candidate.resolve()
+            if not others or all(place.stat().st_mode & stat.S_IXOTH for place in (real, *real.parents)):
+                return real
     raise OSError("no folder for temporary files can be reached by an unprivileged user")
 
 
@@ -67,7 +66,7 @@ class Folder:
 
     def __init__(self, group: int | None) -> None:
         """`group` is the group of the unprivileged user behind the wall, None when it is our own user."""
-        parent = _parent()
+        parent = _parent(others=group is not None)
         _sweep(parent)
         self._group = group
         while True:
@@ -81,6 +80,10 @@ class Folder:
                 os.close(descriptor)
         if group is not None:
             self.path.chmod(0o711)
+
+    def within_reach(self, path: Path) -> bool:
+        """Whether the user behind the wall can read `path` where it is."""
+        return self._group is None or reachable(path)
 
     def new(self, purpose: str) -> Path:
         """An empty folder that we write and the user behind the wall reads."""

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from activities.sandbox.folder import Folder, reachable
+from activities.sandbox.folder import Folder
 from wyrd.wire.canonical import JsonRefused, strict_loads
 
 INSIDE = Path(__file__).parent / "inside"
@@ -128,7 +128,7 @@ def _link_or_copy(source: str, target: str) -> str:
 def staged(source: Path, folder: Folder) -> Path:
     """A path to the same file or folder that the user behind the wall can reach; a copy only where needed."""
     real = source.resolve()
-    if reachable(real):
+    if folder.within_reach(real):
         return real
     target = folder.new("staged") / real.name
     if real.is_dir():

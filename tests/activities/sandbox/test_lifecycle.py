@@ -188,12 +188,12 @@ async def test_killed_host_process_leaves_no_sandboxed_process_and_its_folder_is
     # Two walls of two processes, two zygotes, two calls at work.
     await until(lambda: len(psutil.Process(victim.pid).children(recursive=True)) == 8)
     below = psutil.Process(victim.pid).children(recursive=True)
+    assert there(folder)
     victim.send_signal(signal.SIGKILL)
     await asyncio.to_thread(victim.wait)
     victim.stdout.close()
     _, alive = await asyncio.to_thread(psutil.wait_procs, below, timeout=20)
     assert alive == []
-    assert there(folder)
     after = await Sandbox.start(workers=1, allow_wasm=False)
     await after.close()
     assert not there(folder)
