@@ -95,7 +95,6 @@ def plan(
     environment = rooms.environment(
         {
             "WYRD_HOME": str(home.path),
-            "WYRD_DEV_KEY": "true",
             "WYRD_HOST": LOOPBACK,
             "WYRD_PORT": str(api_port),
             "WYRD_TEMPORAL_ADDRESS": f"{LOOPBACK}:{temporal}",
