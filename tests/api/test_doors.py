@@ -104,6 +104,7 @@ async def connected(
     await ensure_search_attributes(services.temporal)
     verification = Verification.build(settings, services.database, services.blobs, services.temporal)
     await verification.open()
+    await verification.workshop.get()
     services.verifying = verification
     return client
 
