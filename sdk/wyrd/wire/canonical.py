@@ -65,7 +65,7 @@ def _float(text: str) -> float:
 
 
 def _int(text: str) -> int:
-    if len(text) > MAX_DIGITS:
+    if len(text) - text.startswith("-") > MAX_DIGITS:
         raise JsonRefused(
             f"an integer of {len(text)} digits is over the limit of {MAX_DIGITS}", fault=JsonFault.LIMIT
         )
