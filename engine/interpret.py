@@ -47,7 +47,8 @@ class _Interpretation:
         self.runner = runner
         self.states = States.fresh(shape)
         self.ended: asyncio.Queue[tuple[Sequence[int], str | BaseException]] = asyncio.Queue()
-        self.tasks: set[asyncio.Task[None]] = set()
+        # Insertion-ordered: a cancel must reach the blocks in the same order when a workflow replays.
+        self.tasks: dict[asyncio.Task[None], None] = {}
         self.running = 0
         self.waiting_steps = list(range(len(shape.steps)))
         self.waiting_requirements = list(range(len(shape.requirements)))
@@ -55,6 +56,14 @@ class _Interpretation:
         self.started: set[int] = set()
         self.pure: list[int] = []
         self.judging = False
+        # A step has ended when its action and all its own requirements have.
+        self.owing = [1 + len(own) for own in shape.own_requirements]
+        self.unended = len(shape.steps)
+        self.blockers = [len(step.after) for step in shape.steps]
+        self.followers: list[list[int]] = [[] for _ in shape.steps]
+        for number, step in enumerate(shape.steps):
+            for other in step.after:
+                self.followers[other].append(number)
 
     async def run(self) -> None:
         try:
@@ -83,8 +92,8 @@ class _Interpretation:
 
         self.running += 1
         task = asyncio.create_task(report())
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self.tasks[task] = None
+        task.add_done_callback(self.tasks.pop)
 
     async def _take_one(self) -> None:
         blocks, letters = await self.ended.get()
@@ -111,34 +120,42 @@ class _Interpretation:
         elif self.shape.is_step(block):
             self._end_step(block, letter)
         else:
-            self.states.requirements[block - len(self.shape.steps)] = letter
+            self._end_requirement(block - len(self.shape.steps), letter)
 
     def _end_step(self, step: int, letter: str) -> None:
         self.states.steps[step] = letter
         if step in self.waiting_steps:
             self.waiting_steps.remove(step)
+        self._one_less(step)
 
-    def _step_ended(self, step: int) -> bool:
-        """A step has ended when its action and all its own requirements have."""
-        if self.states.steps[step] == PENDING:
-            return False
-        own = self.shape.own_requirements[step]
-        return all(self.states.requirements[index] != PENDING for index in own)
+    def _end_requirement(self, index: int, letter: str) -> None:
+        self.states.requirements[index] = letter
+        step = self.shape.requirements[index].step
+        if step >= 0:
+            self._one_less(step)
+
+    def _one_less(self, step: int) -> None:
+        """The action or an own requirement of the step has ended; after the last, its followers may go."""
+        self.owing[step] -= 1
+        if not self.owing[step]:
+            self.unended -= 1
+            for follower in self.followers[step]:
+                self.blockers[follower] -= 1
 
     def _advance(self) -> bool:
         """Start or settle whatever has become ready; whether anything was settled."""
         settled = False
         for step in list(self.waiting_steps):
-            settled = self._advance_step(step) or settled
-        all_ended = not self.waiting_steps and all(map(self._step_ended, range(len(self.shape.steps))))
+            if not self.blockers[step] and step not in self.started:
+                settled = self._advance_step(step) or settled
         for index in list(self.waiting_requirements):
-            settled = self._advance_requirement(index, all_ended) or settled
+            step = self.shape.requirements[index].step
+            if self.states.steps[step] != PENDING if step >= 0 else not self.unended:
+                settled = self._advance_requirement(index) or settled
         return settled
 
     def _advance_step(self, step: int) -> bool:
         shape = self.shape.steps[step]
-        if step in self.started or not all(self._step_ended(other) for other in shape.after):
-            return False
         when = self.shape.when_block(step)
         if shape.has_when and step not in self.when_done:
             if when in self.started:
@@ -158,18 +175,13 @@ class _Interpretation:
         self._start([step], self.runner.run(step, self.states.text))
         return False
 
-    def _advance_requirement(self, index: int, all_ended: bool) -> bool:
+    def _advance_requirement(self, index: int) -> bool:
         requirement = self.shape.requirements[index]
-        if requirement.step >= 0:
-            if self.states.steps[requirement.step] == PENDING:
-                return False
-        elif not all_ended:
-            return False
         self.waiting_requirements.remove(index)
         skipped = requirement.step >= 0 and self.states.skipped(requirement.step)
         rule = SKIPPED if skipped else rule_for_reads(self.states, requirement.reads)
         if rule is not None:
-            self.states.requirements[index] = "I" if rule == FAILED else "N"
+            self._end_requirement(index, "I" if rule == FAILED else "N")
             return True
         block = self.shape.requirement_block(index)
         if requirement.pure:
