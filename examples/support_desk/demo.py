@@ -24,9 +24,9 @@ import wyrd
 from wyrd.verify import Execution, File, VerificationResult
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[1]))
 
-from scripted_provider import Reply, Rule, ScriptedProvider  # noqa: E402
+from examples.scripted_provider import Reply, Rule, ScriptedProvider  # noqa: E402
 
 QUESTIONS = [
     ("T-1", "O-1001", "Where is my parcel?", "It left our warehouse this morning and arrives tomorrow."),
@@ -76,7 +76,7 @@ def quoted(citation: Any, result: VerificationResult, texts: dict[str, str]) -> 
         lines = texts[citation.slot].splitlines()[locator.lines.start - 1 : locator.lines.end]
         return f"{citation.slot}, lines {locator.lines.start}-{locator.lines.end}: " + " / ".join(lines)
     if locator.json_pointer is not None:
-        value = result.evidence[citation.slot].get("value")
+        value: Any = result.evidence[citation.slot].get("value")
         for part in locator.json_pointer.split("/")[1:]:
             value = value[part]
         return f"{citation.slot}{locator.json_pointer or ' as a whole'}: {json.dumps(value)}"
