@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from cards.bindings import bindings_of
 from cards.receipts import Declared, Receipt, earlier_receipt, remember_receipt
-from cards.references import Identity, identity_of, named_by
+from cards.references import Identity, identity_of, named_by, normal_form
 from cards.submissions import Declaration, DeclaredFile, Incoming
 from cards.versions import Bump, Scope, Version, next_version
 from store.bindings import Bindings
@@ -22,7 +22,7 @@ from store.caller import Caller, Permission
 from store.card_artifacts import CardArtifacts, StoredArtifact
 from store.cards import Cards, StoredCard, stored_json
 from store.database import database_now
-from wyrd.cards import Metadata, PromptSpec, spec_document
+from wyrd.cards import Metadata, PromptSpec
 from wyrd.cards.agent import AgentSpec
 from wyrd.cards.card_ref import Sibling
 from wyrd.cards.links import LinkAt, rewrite_links
@@ -85,7 +85,7 @@ class _Declaring:
             refs[target.uid, link.alias] = None
             return target.ref.document()
 
-        document = rewrite_links(incoming.spec, spec_document(incoming.spec), exact)
+        document = rewrite_links(incoming.spec, normal_form(incoming.spec), exact)
         if isinstance(incoming.spec, AgentSpec) and isinstance(incoming.spec.prompt, PromptSpec):
             prompt = self._hoisted(incoming, incoming.spec.prompt, document["prompt"])
             document["prompt"] = prompt.ref.document()

@@ -1,8 +1,8 @@
 """Version ranges: `^1.2`, `>=1.0 <2`, `1.x || 3.0.0`.
 
 Comparators side by side, or with commas, must all hold; `||` separates alternatives. A full version
-stands for itself, a partial one for its whole line. Pre-releases are ordinary members of a range here: whether they are listed at all
-is the caller's `include_prerelease`.
+stands for itself, a partial one for its whole line. Pre-releases are ordinary members of a range
+here: whether they are listed at all is the caller's `include_prerelease`.
 """
 
 from __future__ import annotations

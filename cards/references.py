@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from wyrd.cards import CardRef as AuthoredRef
 from wyrd.cards import Kind, Sibling, decode_spec
+from wyrd.cards.envelope import Spec
 from wyrd.cards.links import LinkAt, links
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.refs import CardRef
@@ -33,6 +34,15 @@ def named_by(link: LinkAt) -> CardRef:
 
 def identity_of(ref: CardRef) -> Identity:
     return ref.kind, ref.space, ref.name, ref.version
+
+
+def normal_form(spec: Spec) -> dict[str, Any]:
+    """The spec without members that say what their absence says, so that equal Cards hash equally.
+
+    The published clients send this form; other clients may write `tool_names: []` or
+    `expected: null` out.
+    """
+    return spec.model_dump(mode="json", exclude_defaults=True)
 
 
 def card_refs(kind: str, spec: Mapping[str, Any]) -> list[CardRef]:

@@ -119,13 +119,13 @@ async def test_a_read_answers_the_envelope_by_every_way(client: httpx.AsyncClien
     assert envelope["spec"]["service_type"] == "agent"
 
 
-async def test_a_null_inside_a_spec_survives_the_answer(client: httpx.AsyncClient, admin: Person) -> None:
-    spec = {**VERIFIER, "description": None}
-    check = {"kind": "assert", "path": "inputs.answer", "operator": "equals", "expected": None}
-    spec["requirements"] = [{"id": "is-null", "statement": "It is null", "check": check}]
+async def test_nulls_inside_free_json_survive_the_answer(client: httpx.AsyncClient, admin: Person) -> None:
+    expected = {"a": None, "b": [None]}
+    check = {"kind": "assert", "path": "inputs.answer", "operator": "equals", "expected": expected}
+    spec = {**VERIFIER, "requirements": [{"id": "same", "statement": "It is the same", "check": check}]}
     root = (await declared(client, admin, card("Verifier", "null-check", spec))).json()["root"]
     answer = await client.get(f"/v1/cards/by-uid/Verifier/{root['uid']}", headers=admin.headers)
-    assert answer.json()["card"]["spec"]["requirements"][0]["check"]["expected"] is None
+    assert answer.json()["card"]["spec"]["requirements"][0]["check"]["expected"] == expected
 
 
 async def test_the_list_answers_exactly_its_members(client: httpx.AsyncClient, admin: Person) -> None:

@@ -13,12 +13,14 @@ import pytest
 from cards.artifacts import complete_card, complete_upload
 from cards.intake import declare_cards
 from cards.lifecycle import delete_card, set_card_active
+from cards.listing import CardQuery, card_page
 from cards.reading import card_by_ref
 from store.blobs import BlobStore
 from store.blobs.local import LocalBlobs
 from store.caller import Caller, Role, Tenant
 from store.database import Database
-from wyrd.wire.cards import DeclareReceipt, DeclareRequest, SinglePutDone
+from wyrd.errors import WyrdError
+from wyrd.wire.cards import CardPage, DeclareReceipt, DeclareRequest, SinglePutDone
 from wyrd.wire.ids import uuid7
 from wyrd.wire.refs import CardRef
 
@@ -162,3 +164,55 @@ def service(
 
 def component(alias: str, ref: Mapping[str, Any], *verifiers: Mapping[str, Any]) -> dict[str, Any]:
     return {"alias": alias, "ref": dict(ref), "verified_by": [{"verifier": dict(one)} for one in verifiers]}
+
+
+def support_desk() -> list[dict[str, Any]]:
+    """The Service of the documentation: one Verifier on it, two on its agent."""
+    return [
+        verifier("no-promise"),
+        verifier("ticket-complete"),
+        submission("Prompt", "support-prompt", prompt_spec()),
+        submission("Agent", "support-agent", agent_spec(sibling("Prompt", "support-prompt"))),
+        service(
+            components=[
+                component("agent", sibling("Agent", "support-agent"), sibling("Verifier", "ticket-complete")),
+                component("prompt", sibling("Prompt", "support-prompt")),
+            ]
+        ),
+    ]
+
+
+async def everything(registry: Registry) -> CardPage:
+    return await registry.read(card_page, CardQuery(include_prerelease=True), None, None)
+
+
+async def refused(registry: Registry, code: str, *submissions: Any, key: str | None = None) -> WyrdError:
+    """Declare, expect that code, and return the error."""
+    with pytest.raises(WyrdError) as caught:
+        await registry.declare(*submissions, key=key)
+    assert caught.value.code == code, caught.value
+    return caught.value
+
+
+def plain_component() -> dict[str, Any]:
+    return component("agent", sibling("Agent", "support-agent"))
+
+
+def verdict_schema() -> dict[str, Any]:
+    def closed(properties: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        }
+
+    pointer = closed({"json_pointer": {"type": "string"}})
+    citation = closed({"slot": {"type": "string"}, "locator": pointer})
+    return closed(
+        {
+            "outcome": {"type": "string", "enum": ["passed", "failed", "inconclusive"]},
+            "reason": {"type": "string"},
+            "citations": {"type": "array", "items": citation},
+        }
+    )

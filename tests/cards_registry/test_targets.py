@@ -20,10 +20,11 @@ from tests.cards_registry.conftest import (
     service,
     sibling,
     submission,
+    support_desk,
+    verdict_schema,
     verifier,
     verifier_spec,
 )
-from tests.cards_registry.test_declaring import support_desk, verdict_schema
 from wyrd.errors import WyrdError
 from wyrd.wire.cards import DeclareReceipt
 from wyrd.wire.ids import is_uuid7, uuid7
