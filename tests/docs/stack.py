@@ -118,7 +118,7 @@ class PageRun:
         told = f"{block.place}: $ {command.text}"
         if command.output is not None:
             assert fits(command.output, done.stdout), _differ(told, command.output, done.stdout)
-        refused = command.output is not None and "error: " in command.output
+        refused = command.output is not None and ("error: " in command.output or "_error" in command.output)
         assert refused or done.returncode == 0, f"{told}\nended with {done.returncode}:\n{done.stdout}"
 
 

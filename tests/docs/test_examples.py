@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import wyrd
 from gateway.deployments import GatewayConfig
 from tests.docs.fences import LANGUAGES, PAGES, ROOT, Block, blocks
 from tests.docs.stack import PageRun, running
+from wyrd import verify
 from wyrd.cards import check
 
 WITH_BLOCKS = [page for page in PAGES if any(True for _ in blocks(page))]
@@ -69,6 +73,43 @@ def test_every_card_of_a_page_passes_the_check_unless_named_wrong(page: Path, tm
             report = check(path)
             wrong = path.name.startswith("wrong-")
             assert report.ok is not wrong, f"{block.place}: {[str(one) for one in report.diagnostics]}"
+
+
+def test_the_result_page_names_every_field_of_a_result(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    desk = wyrd.WyrdState.declare(ROOT / "examples/support_desk/support-desk.yaml")
+    with desk.run("agent") as run:
+        letter = verify.File(b"Dear Mr Crow,\n\n12 dollars\n", format="markdown")
+        submitted = run.observe.submit("letter-follows-policy", letter=letter)
+        code = run.observe.verify("ticket-complete", ticket={"answer": "We do."})
+    fields: set[str] = set()
+    for execution in (submitted, verify.Execution(code.execution_id)):
+        execution.wait(60)
+        fields |= set(_fields(execution.status()))
+    page = (ROOT / "docs/read-a-result.md").read_text(encoding="utf-8").partition("## Fields")[2]
+    assert len(fields) > 50
+    assert fields - set(re.findall(r"[a-z0-9_]+", page)) == set()
+
+
+_AUTHORED = ("check", "output", "value", "route", "locator", "usage")
+"""Members whose inside is not the result's own: the Card's, the evidence's, the provider's."""
+
+
+def _fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name == "letter" or name == "ticket":
+                yield from _fields(member)
+                continue
+            yield name
+            if name not in _AUTHORED:
+                yield from _fields(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _fields(item)
 
 
 def test_every_block_has_a_language_that_this_test_knows_what_to_do_with() -> None:
