@@ -156,7 +156,8 @@ async def record(folder: Path) -> None:
                 for scenario in scenarios:
                     execution_id = await scenario(stack, provider)
                     history = await stack.history(execution_id)
-                    text = history.to_json()
+                    # Failures carry stack traces; where this checkout lies is nobody's business.
+                    text = history.to_json().replace(f"{HERE.parents[1]}/", "")
                     (folder / f"{scenario.__name__}.json").write_text(text + "\n", encoding="utf-8")
 
 
