@@ -26,8 +26,17 @@ from workflows import contracts
 from workflows.verification import VerificationWorkflow
 from wyrd.errors import Code, WyrdError
 
-_PASSED_THROUGH = ("wyrd", "engine", "workflows.contracts", "pydantic", "pydantic_core", "annotated_types")
+_PASSED_THROUGH = (
+    "wyrd",
+    "engine",
+    "workflows.contracts",
+    "workflows.runner",
+    "pydantic",
+    "pydantic_core",
+    "annotated_types",
+)
 _GRACE = timedelta(seconds=5)
+_KEY_BYTES = 32
 _ENCODING = b"binary/wyrd-aes-256-gcm"
 
 
@@ -67,12 +76,13 @@ def data_converter(settings: Settings) -> DataConverter:
         return pydantic_data_converter
     try:
         key = base64.b64decode(settings.payload_key.get_secret_value(), validate=True)
-        codec = EncryptingCodec(key)
     except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
         raise WyrdError(
             Code.CFG_400_SCHEMA_MISMATCH, "payload_key must be 32 bytes in base64", field="payload_key"
-        ) from None
-    return dataclasses.replace(pydantic_data_converter, payload_codec=codec)
+        )
+    return dataclasses.replace(pydantic_data_converter, payload_codec=EncryptingCodec(key))
 
 
 async def connect(settings: Settings, *, lazy: bool = False) -> Client:

@@ -7,12 +7,11 @@ workers that both think they are first change nothing the second time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, literal, or_, select, update
-from sqlalchemy.exc import IntegrityError
 
 from store.caller import Tenant
 from store.database import insert_or_nothing, utc_now
@@ -89,32 +88,43 @@ class Executions:
         if key is None:
             self._insert_row(new)
             return Accepted(new.execution_id, fresh=True)
-        earlier = self._key_rows(key)
-        if not earlier:
-            try:
-                with self.connection.begin_nested():
-                    self._insert_key(key, body_sha256, new, first=True)
-                self._insert_row(new)
-                return Accepted(new.execution_id, fresh=True)
-            except IntegrityError:
-                # Another process took the key between our look and our insert.
-                earlier = self._key_rows(key)
-        for row in earlier:
+        if self._take_key(key, body_sha256, new, first=True):
+            self._insert_row(new)
+            return Accepted(new.execution_id, fresh=True)
+        for row in self._key_rows(key):
             if row.body_sha256 == body_sha256:
                 return Accepted(row.execution_id, fresh=False, conflict=not row.first)
         return self.refuse(new, key=key, body_sha256=body_sha256)
 
+    def accepted_before(self, key: str, body_sha256: str, principal_id: str) -> str | None:
+        """The execution that this principal was given for that key and body."""
+        found: str | None = self.connection.execute(
+            select(executions.c.execution_id)
+            .join(
+                submission_keys,
+                and_(
+                    submission_keys.c.tenant_id == executions.c.tenant_id,
+                    submission_keys.c.execution_id == executions.c.execution_id,
+                ),
+            )
+            .where(
+                self._mine,
+                submission_keys.c.key == key,
+                submission_keys.c.body_sha256 == body_sha256,
+                executions.c.principal_id == principal_id,
+            )
+        ).scalar_one_or_none()
+        return found
+
     def refuse(self, new: NewExecution, *, key: str, body_sha256: str) -> Accepted:
         """Record that the key was used for something else: an errored execution, nothing runs."""
-        try:
-            with self.connection.begin_nested():
-                self._insert_key(key, body_sha256, new, first=False)
-        except IntegrityError:
+        if not self._take_key(key, body_sha256, new, first=False):
             same = next(row for row in self._key_rows(key) if row.body_sha256 == body_sha256)
             return Accepted(same.execution_id, fresh=False, conflict=True)
         code = Code.REGISTRY_409_IDEMPOTENCY_CONFLICT
         self._insert_row(
-            new,
+            # Nothing of it is judged, so nothing of it is kept.
+            replace(new, inputs="{}"),
             status=ExecutionStatus.ERRORED.value,
             acknowledged=True,
             ended_at=new.created_at,
@@ -136,17 +146,14 @@ class Executions:
                 )
             )
 
-    def acknowledge(self, execution_ids: Sequence[str]) -> None:
-        """The Temporal server has accepted their workflow starts."""
-        self.connection.execute(
+    def acknowledge(self, execution_ids: Sequence[str]) -> int:
+        """The Temporal server has accepted their workflow starts; how many of them there are here."""
+        done = self.connection.execute(
             update(executions)
-            .where(
-                self._mine,
-                executions.c.execution_id.in_(execution_ids),
-                executions.c.acknowledged.is_(False),
-            )
+            .where(self._mine, executions.c.execution_id.in_(execution_ids))
             .values(acknowledged=True)
         )
+        return int(done.rowcount)
 
     def mark(self, execution_id: str, status: ExecutionStatus) -> None:
         """Move an execution that has not ended to `running` or `retrying`."""
@@ -162,10 +169,13 @@ class Executions:
             )
         )
 
-    def complete(self, execution_id: str, *, verdict: str, result: str, started_at: datetime) -> bool:
-        """Record the verdict and the result, unless the execution has ended already."""
+    def complete(
+        self, execution_id: str, *, verdict: str, result: str, started_at: datetime, kept: str | None = None
+    ) -> bool:
+        """Record the verdict and the result, unless the execution has ended already. `kept`: as for `end`."""
         return self._end(
             execution_id,
+            kept,
             status=ExecutionStatus.COMPLETED.value,
             verdict=verdict,
             result=result,
@@ -174,27 +184,27 @@ class Executions:
             ),
         )
 
-    def end(self, execution_id: str, status: ExecutionStatus, code: Code | None, message: str | None) -> bool:
-        """Record an end without a verdict, unless the execution has ended already."""
+    def end(
+        self,
+        execution_id: str,
+        status: ExecutionStatus,
+        code: Code | None,
+        message: str | None,
+        *,
+        kept: str | None = None,
+    ) -> bool:
+        """Record an end without a verdict, unless the execution has ended already.
+
+        With `kept`, the JSON of what may stay of the inputs, all other evidence goes: the inputs as
+        they were sent, and what blocks put out.
+        """
         return self._end(
             execution_id,
+            kept,
             status=status.value,
             error_code=None if code is None else str(code),
-            error_message=message,
-        )
-
-    def forget_evidence(self, execution_id: str, inputs: str) -> None:
-        """Replace the inputs by what may be kept of them, and drop what the blocks put out."""
-        self.connection.execute(
-            update(executions)
-            .where(self._mine, executions.c.execution_id == execution_id)
-            .values(inputs=inputs)
-        )
-        self.connection.execute(
-            execution_blocks.delete().where(
-                execution_blocks.c.tenant_id == self.tenant.id,
-                execution_blocks.c.execution_id == execution_id,
-            )
+            # Text of other systems may be in it, and PostgreSQL takes no NUL.
+            error_message=None if message is None else message.replace("\0", "\N{REPLACEMENT CHARACTER}"),
         )
 
     def record_whole(
@@ -216,7 +226,14 @@ class Executions:
         return int(self.connection.execute(select(func.count()).select_from(inner)).scalar_one())
 
     def save_block(self, execution_id: str, end: BlockEnd) -> BlockEnd:
-        """Record a block's end; when one is recorded already, that one stands and is returned."""
+        """Record a block's end; when one is recorded already, that one stands and is returned.
+
+        Nothing is added to an execution that has ended: its evidence may have been dropped.
+        """
+        # Shared, so that an end which is being written comes entirely before or after.
+        is_open = select(literal(1)).where(self._mine, executions.c.execution_id == execution_id, _OPEN)
+        if self.connection.execute(is_open.with_for_update(read=True)).first() is None:
+            return self.block(execution_id, end.block) or end
         values = {
             "tenant_id": self.tenant.id,
             "execution_id": execution_id,
@@ -251,17 +268,11 @@ class Executions:
     ) -> list[Row[Any]]:
         """The newest executions first. `filters`: column name to value, `since` and `until` times;
         `verifier` and `subject` take a uid, or the text `space/Kind/name[@version]`; `subjects` are
-        the uids a Card-bound caller may see."""
+        the uids a Card-bound caller may see, as subject and as owner."""
         statement = select(*[column for column in executions.c if column.name not in ("inputs", "result")])
         statement = statement.where(self._mine, *_conditions(filters))
         if before is not None:
-            created_at, execution_id = before
-            statement = statement.where(
-                or_(
-                    executions.c.created_at < created_at,
-                    and_(executions.c.created_at == created_at, executions.c.execution_id < execution_id),
-                )
-            )
+            statement = statement.where(_beyond(before, newer=False))
         order = (executions.c.created_at.desc(), executions.c.execution_id.desc())
         return list(self.connection.execute(statement.order_by(*order).limit(limit)))
 
@@ -277,16 +288,18 @@ class Executions:
             )
         ).all()
 
-    def _insert_key(self, key: str, body_sha256: str, new: NewExecution, *, first: bool) -> None:
-        self.connection.execute(
-            insert(submission_keys).values(
-                tenant_id=self.tenant.id,
-                key=key,
-                body_sha256=body_sha256,
-                execution_id=new.execution_id,
-                first=first,
-                created_at=new.created_at,
-            )
+    def _take_key(self, key: str, body_sha256: str, new: NewExecution, *, first: bool) -> bool:
+        """Note the key for this body; False when a row of the same right is there already."""
+        row = {
+            "tenant_id": self.tenant.id,
+            "key": key,
+            "body_sha256": body_sha256,
+            "execution_id": new.execution_id,
+            "first": first,
+            "created_at": new.created_at,
+        }
+        return bool(
+            self.connection.execute(insert_or_nothing(self.connection, submission_keys), row).rowcount
         )
 
     def _row(self, new: NewExecution, **more: Any) -> dict[str, Any]:
@@ -300,19 +313,38 @@ class Executions:
         }
 
     def _insert_row(self, new: NewExecution, **more: Any) -> None:
-        self.connection.execute(insert(executions).values(**self._row(new, **more)))
+        self.connection.execute(insert(executions), self._row(new, **more))
 
-    def _end(self, execution_id: str, **values: Any) -> bool:
+    def _end(self, execution_id: str, kept: str | None, **values: Any) -> bool:
+        if kept is not None:
+            values["inputs"] = kept
         done = self.connection.execute(
             update(executions)
             .where(self._mine, executions.c.execution_id == execution_id, _OPEN)
             .values(acknowledged=True, ended_at=utc_now(), **values)
         )
+        if done.rowcount and kept is not None:
+            self.connection.execute(
+                execution_blocks.delete().where(
+                    execution_blocks.c.tenant_id == self.tenant.id,
+                    execution_blocks.c.execution_id == execution_id,
+                )
+            )
         return bool(done.rowcount)
 
 
-def open_executions(connection: Connection, *, older_than: datetime, limit: int) -> list[Row[Any]]:
-    """Across tenants, for the settler alone: executions without an end, oldest first."""
+def _beyond(mark: tuple[datetime, str], *, newer: bool) -> Any:
+    created_at, execution_id = mark
+    times, ids = executions.c.created_at, executions.c.execution_id
+    first = times > created_at if newer else times < created_at
+    return or_(first, and_(times == created_at, ids > execution_id if newer else ids < execution_id))
+
+
+def open_executions(
+    connection: Connection, *, older_than: datetime, limit: int, after: tuple[datetime, str] | None = None
+) -> list[Row[Any]]:
+    """Across tenants, for the settler alone: executions without an end, oldest first, from after a
+    (creation time, id) on."""
     statement = (
         select(
             executions.c.tenant_id,
@@ -323,9 +355,11 @@ def open_executions(connection: Connection, *, older_than: datetime, limit: int)
             executions.c.created_at,
         )
         .where(_OPEN, executions.c.created_at < older_than, executions.c.source != "verify")
-        .order_by(executions.c.created_at)
+        .order_by(executions.c.created_at, executions.c.execution_id)
         .limit(limit)
     )
+    if after is not None:
+        statement = statement.where(_beyond(after, newer=True))
     return list(connection.execute(statement))
 
 
@@ -362,7 +396,9 @@ def _conditions(filters: Mapping[str, Any]) -> list[Any]:
         else:
             conditions.append(executions.c[name].startswith(f"{wanted}@", autoescape=True))
     if "subjects" in filters:
-        conditions.append(executions.c.subject_uid.in_(filters["subjects"]))
+        seen = filters["subjects"]
+        owned = or_(executions.c.owner_uid.is_(None), executions.c.owner_uid.in_(seen))
+        conditions += [executions.c.subject_uid.in_(seen), owned]
     if "since" in filters:
         conditions.append(executions.c.created_at >= filters["since"])
     if "until" in filters:
