@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.agent_output import output_of
-
 from activities.bundle import ResolvedAgent
 from activities.context import ExecutionContext
 from activities.extract import check_format
 from activities.files import FileShelf
 from activities.places import PlaceFinder
+from engine.agent_output import output_of
 from engine.ends import Ran
 from engine.failure import BlockFailure, ReasonKind
 from engine.finding import CheckFinding

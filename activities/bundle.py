@@ -10,6 +10,7 @@ from typing import Any, cast
 from sqlalchemy import Connection
 
 from cards.blocks import referenced_cards
+from engine.capture import Capture
 from engine.failure import BlockFailure, ReasonKind
 from engine.plan import Plan, compile_plan
 from store.caller import Tenant
@@ -47,6 +48,7 @@ class Bundle:
         self.plan: Plan = compile_plan(spec)
         self.pure = not spec.steps and all(one.pure for one in self.plan.shape.requirements)
         """Whether judging needs nothing but the evidence: no steps, assertions and trace checks only."""
+        self.capture = Capture(spec.context_capture or "full")
         self._referenced = referenced
         self._agents: dict[str, AgentSpec] = {}
         self._prompts: dict[str, PromptSpec] = {}

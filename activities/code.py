@@ -69,17 +69,22 @@ class CodeBlocks:
                     opened = self._shelf.open(context.tenant, file["sha256"], file["size_bytes"])
                     files[reference.name] = await stack.enter_async_context(opened)
                     inputs[name] = {**inputs[name], "path": self._sandbox.path_of(reference.name)}
-            return await self._sandbox.call(
-                CodeCall(
-                    source=source,
-                    entrypoint=code.entrypoint,
-                    inputs=inputs,
-                    files=files,
-                    timeout=limit,
-                    seed=digest(inputs),
-                    now=context.started_at,
-                )
+            call = CodeCall(
+                source=source,
+                entrypoint=code.entrypoint,
+                inputs=inputs,
+                files=files,
+                timeout=limit,
+                seed=digest(inputs),
+                now=context.started_at,
             )
+            try:
+                return await self._sandbox.call(call)
+            except BlockFailure as failure:
+                if context.forgets and failure.kind is ReasonKind.CODE_FAILED:
+                    # The code's own words, behind the colon, may quote what it was given.
+                    raise BlockFailure(failure.kind, failure.reason.partition(": ")[0]) from None
+                raise
 
     async def _source(self, context: ExecutionContext, code: CodeAction | CodeCheck) -> str:
         if isinstance(code.source, InlineSource):

@@ -27,7 +27,12 @@ class ExecutionContext:
     @property
     def capture(self) -> Capture:
         """How much results keep of what blocks read."""
-        return Capture(self.bundle.plan.spec.context_capture or "full")
+        return self.bundle.capture
+
+    @property
+    def forgets(self) -> bool:
+        """Whether the evidence is dropped when the execution ends."""
+        return self.capture is not Capture.FULL
 
     async def reader(self, blocks: Iterable[int], states: str) -> Reader:
         """A reader for those blocks, with the outputs and reasons that they read loaded."""

@@ -10,10 +10,10 @@ from typing import Any
 from activities.attempts import AttemptFailed, block_end, block_failure, run_attempt
 from activities.blocks import BlockRunner
 from activities.context import ExecutionContext
+from activities.judging import TookTooLong, judge_all, off_loop
 from engine.ends import Attempt, BlockDocument, requirement_failure, step_failure
 from engine.failure import BlockFailure, ReasonKind
 from engine.interpret import interpret
-from engine.judging import judge_pure
 from engine.result import decision_of, outcome_document
 from engine.retries import next_wait
 from engine.states import States
@@ -70,13 +70,22 @@ class InlineRunner:
         for end in await self._judged(blocks, states):
             ends[end.block] = end
             final.requirements[end.block - len(plan.shape.steps)] = end.letter
-        self.outcome = outcome_document(plan, final, self._context.evidence, ends, decision_of(plan, final))
+        self.outcome = await off_loop(
+            self._context,
+            outcome_document,
+            plan,
+            final,
+            self._context.evidence,
+            ends,
+            decision_of(plan, final),
+        )
 
     async def _judged(self, blocks: Sequence[int], states: str) -> list[BlockDocument]:
-        if not blocks:
-            return []
-        reader = await self._context.reader(blocks, states)
-        return [judge_pure(self._context.bundle.plan, block, reader) for block in blocks]
+        left = max(0.0, self._deadline - time.monotonic())
+        try:
+            return await judge_all(self._context, blocks, states, seconds=left)
+        except TookTooLong as late:
+            return late.ends
 
     async def _cut(self, block: int, attempts: list[Attempt]) -> str:
         failure = BlockFailure(ReasonKind.TIMEOUT, "the time of the verify was over before it could run")

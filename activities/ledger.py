@@ -7,6 +7,7 @@ because its worker died in between never changes what was found.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from sqlalchemy import Connection
 
 from engine.ends import BlockDocument
 from engine.failure import BlockFailure, ReasonKind
-from store.blobs import BlobStore
+from store.blobs import BlobStore, DigestMismatch
 from store.caller import Tenant
 from store.database import Database
 from store.executions import BlockEnd, Executions
+from wyrd.errors import WyrdError
 from wyrd.wire.canonical import sha256_hex, strict_loads
 
 INLINE_OUTPUT = 16 * 1024
@@ -33,7 +35,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 
 class Ledger(Protocol):
     async def outputs(self, steps: Collection[int]) -> dict[int, Any]:
-        """The outputs of those steps that succeeded."""
+        """The outputs of those steps that succeeded; a `BlockFailure` for one that is gone or damaged."""
         ...
 
     async def reasons(self, requirements: Collection[int]) -> dict[int, str]:
@@ -101,13 +103,26 @@ class SqlLedger:
             if row.output is not None:
                 found[block] = strict_loads(row.output, max_depth=_DEPTH)
             elif row.output_sha256 is not None:
-                data = await self.blobs.get(self.tenant, row.output_sha256, limit=LARGEST_OUTPUT)
-                found[block] = strict_loads(data, max_depth=_DEPTH)
+                found[block] = await self._fetched(row.output_sha256)
         return found
+
+    async def _fetched(self, sha256: str) -> Any:
+        try:
+            data = await self.blobs.get(self.tenant, sha256, limit=LARGEST_OUTPUT)
+        except DigestMismatch as error:
+            return BlockFailure(ReasonKind.DIGEST_MISMATCH, error.detail)
+        except WyrdError as error:
+            if error.status >= 500:
+                raise
+            return BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, error.detail)
+        return await asyncio.to_thread(strict_loads, data, max_depth=_DEPTH)
 
     async def reasons(self, requirements: Collection[int]) -> dict[int, str]:
         rows = await self._read([self.steps + number for number in sorted(requirements)])
-        return {block - self.steps: strict_loads(row.document)["reason"] for block, row in rows.items()}
+        return {
+            block - self.steps: strict_loads(row.document, max_depth=_DEPTH)["reason"]
+            for block, row in rows.items()
+        }
 
     async def find(self, block: int) -> str | None:
         rows = await self._read([block])
@@ -136,15 +151,20 @@ class SqlLedger:
         return await self.database.read(work)
 
     async def _row(self, end: BlockDocument) -> BlockEnd:
-        document = _COMPACT.encode(end.document)
+        document = _text(end.document)
         if not end.has_output:
             return BlockEnd(end.block, end.letter, document)
         data = output_bytes(end.output)
         if len(data) <= INLINE_OUTPUT or not self.keep_outputs:
             return BlockEnd(end.block, end.letter, document, data.decode("utf-8"), sha256_hex(data))
         sha256 = await self.blobs.put(self.tenant, data)
-        document = _COMPACT.encode(end.document | {"output_sha256": sha256, "output_bytes": len(data)})
+        document = _text(end.document | {"output_sha256": sha256, "output_bytes": len(data)})
         return BlockEnd(end.block, end.letter, document, None, sha256)
+
+
+def _text(document: Any) -> str:
+    # A model's words may hold half a surrogate pair, which no database takes.
+    return _COMPACT.encode(document).encode("utf-8", "replace").decode("utf-8")
 
 
 def output_bytes(output: Any) -> bytes:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Connection
+
+from activities.bundle import Bundles
 from activities.context import ExecutionContext
-from store.database import utc_now
+from engine.capture import Capture
+from engine.result import kept_inputs
+from store.caller import Tenant
+from store.database import Database, utc_now
+from store.executions import Executions
+from wyrd.errors import WyrdError
+from wyrd.wire.canonical import strict_loads
 from wyrd.wire.refs import CardRef
 
 
@@ -58,3 +68,27 @@ def result_document(
         if value is not None:
             found[name] = value
     return found
+
+
+async def kept_at_end(database: Database, bundles: Bundles, tenant: Tenant, execution_id: str) -> str | None:
+    """The inputs that may be kept of an execution which ends without a result; None to keep them all.
+
+    Evidence of a Verifier that captures less than everything goes however the execution ended, and so
+    does that of a Verifier which cannot be read any more.
+    """
+    row = await database.read(_find, tenant, execution_id)
+    if row is None or row.ended_at is not None:
+        return None
+    try:
+        mode = (await bundles.of(tenant, row.verifier_uid)).capture
+    except WyrdError as error:
+        if error.status >= 500:
+            raise
+        mode = Capture.REDACT
+    if mode is Capture.FULL:
+        return None
+    return json.dumps(kept_inputs(strict_loads(row.inputs, max_depth=128), mode))
+
+
+def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
+    return Executions(connection, tenant).find(execution_id)

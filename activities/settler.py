@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.bundle import Bundles
+from activities.record import kept_at_end
 from activities.starting import Startable, start_verification
 from store.caller import Tenant
 from store.database import Database, utc_now
@@ -30,7 +31,11 @@ EVERY_SECONDS = 5.0
 SETTLED_AGE = timedelta(seconds=2)
 """Executions younger than this are left alone: their start may be under way."""
 
+Mark = tuple[datetime, str]
+"""Creation time and id of the last execution looked at."""
+
 _LEASE = "settler"
+_AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
 _BATCH = 500
 _KEYS_KEPT = timedelta(hours=25)
 _log = logging.getLogger("wyrd.settler")
@@ -67,11 +72,12 @@ class Settler:
     async def run(self) -> None:
         """Settle every few seconds, while holding the lease; until cancelled."""
         holder = uuid7()
+        after: Mark | None = None
         try:
             while True:
                 try:
                     if await self.database.write(hold, _LEASE, holder, EVERY_SECONDS * 4):
-                        await self.settle_all()
+                        after = await self.settle_some(after)
                 except Exception as error:
                     _log.warning("settling failed, and is tried again: %s", error)
                 await asyncio.sleep(EVERY_SECONDS)
@@ -79,11 +85,29 @@ class Settler:
             await self.database.write(release, _LEASE, holder)
 
     async def settle_all(self) -> None:
-        """One pass over what has no end yet."""
-        rows = await self.database.read(_open_rows)
+        """One look at everything that has no end yet."""
+        after = await self.settle_some(None)
+        while after is not None:
+            after = await self.settle_some(after)
+
+    async def settle_some(self, after: Mark | None) -> Mark | None:
+        """Look at the next few open executions; where to go on, None at the end.
+
+        Thousands that only wait must not keep a terminated one behind them from being seen, and
+        neither must one that cannot be settled.
+        """
+        rows = await self.database.read(_open_rows, after)
         for row in rows:
-            await self.settle(Tenant(row.tenant_id, row.workflow_id.partition("/")[0]), row)
+            try:
+                await self.settle(Tenant(row.tenant_id, row.workflow_id.partition("/")[0]), row)
+            except RPCError as error:
+                if error.status in _AWAY:
+                    raise
+                _log.warning("execution %s cannot be settled: %s", row.execution_id, error)
+            except Exception as error:
+                _log.warning("execution %s cannot be settled: %s", row.execution_id, error)
         await self.database.write(_forget_old_keys)
+        return (rows[-1].created_at, rows[-1].execution_id) if len(rows) == _BATCH else None
 
     async def settle(self, tenant: Tenant, row: Any) -> None:
         """Bring one row to where its workflow is."""
@@ -110,7 +134,8 @@ class Settler:
     async def _end(
         self, tenant: Tenant, row: Any, status: ExecutionStatus, code: Code | None, message: str
     ) -> None:
-        ended = await self.database.write(_end, tenant, row.execution_id, status, code, message)
+        kept = await kept_at_end(self.database, self.bundles, tenant, row.execution_id)
+        ended = await self.database.write(_end, tenant, row.execution_id, status, code, message, kept)
         if ended:
             _log.info("execution %s was settled as %s", row.execution_id, status.value)
 
@@ -121,6 +146,8 @@ class Settler:
         try:
             bundle = await self.bundles.of(tenant, row.verifier_uid)
         except WyrdError as error:
+            if error.status >= 500:
+                raise
             await self._end(tenant, row, ExecutionStatus.ERRORED, error.member, error.detail)
             return
         await start_verification(
@@ -133,8 +160,8 @@ class Settler:
         _log.info("execution %s was started again", execution_id)
 
 
-def _open_rows(connection: Connection) -> list[Any]:
-    return open_executions(connection, older_than=utc_now() - SETTLED_AGE, limit=_BATCH)
+def _open_rows(connection: Connection, after: Mark | None) -> list[Any]:
+    return open_executions(connection, older_than=utc_now() - SETTLED_AGE, after=after, limit=_BATCH)
 
 
 def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
@@ -152,8 +179,9 @@ def _end(
     status: ExecutionStatus,
     code: Code | None,
     message: str,
+    kept: str | None,
 ) -> bool:
-    return Executions(connection, tenant).end(execution_id, status, code, message)
+    return Executions(connection, tenant).end(execution_id, status, code, message, kept=kept)
 
 
 def _forget_old_keys(connection: Connection) -> int:

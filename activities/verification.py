@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,13 +27,13 @@ from activities.attempts import (
 from activities.blocks import BlockRunner
 from activities.bundle import Bundles
 from activities.context import ExecutionContext
+from activities.judging import TookTooLong, is_small, judge_all, off_loop
 from activities.ledger import SqlLedger
-from activities.record import ExecutionNames, result_document
+from activities.record import ExecutionNames, kept_at_end, result_document
 from engine.capture import Capture
 from engine.ends import Attempt, BlockDocument, requirement_failure, step_failure
 from engine.evidence import Evidence
 from engine.failure import BlockFailure, ReasonKind
-from engine.judging import judge_pure
 from engine.result import decision_of, kept_inputs, outcome_document
 from engine.retries import next_wait
 from engine.states import States
@@ -58,7 +58,13 @@ from wyrd.wire.canonical import strict_loads
 from wyrd.wire.verification import ExecutionStatus
 
 _KEPT = 512
+_KEPT_LARGE = 8
+_KEPT_VALUES = 1_000
+"""Executions with more evidence than this are large: one may take a hundred megabytes of memory."""
 _BEAT_SECONDS = 1.0
+_LOCAL_JUDGING_SECONDS = 5.0
+_JUDGING_SECONDS = 45.0
+"""Below the time-outs of the local and of the normal activity, with room for recording."""
 _LOSS_REASONS = {
     "timeout": (ReasonKind.TIMEOUT, "no attempt of it ended in time"),
     "worker_lost": (ReasonKind.WORKER_LOST, "the workers that ran it were lost too often"),
@@ -83,6 +89,7 @@ class VerificationActivities:
         self._bundles = bundles
         self._runner = runner
         self._kept: OrderedDict[str, _Loaded] = OrderedDict()
+        self._large: deque[str] = deque()
 
     @property
     def quick(self) -> list[Any]:
@@ -168,19 +175,20 @@ class VerificationActivities:
         context = loaded.context
         plan = context.bundle.plan
         ends = dict(await context.ledger.ends()) if _ran_before(argument) else {}
-        for lost in argument.lost:
-            ends.setdefault(lost.block, _lost_end(context, lost))
         states = States.of_text(argument.states)
+        for lost in argument.lost:
+            # What a lost worker recorded after all counts only if it says what the others went on by.
+            found = ends.get(lost.block)
+            if found is None or found.letter != _letter(states, lost.block):
+                ends[lost.block] = _lost_end(context, lost)
         for end in await _judged(context, argument.blocks, argument.states):
             ends[end.block] = end
             states.requirements[end.block - len(plan.shape.steps)] = end.letter
         decision = decision_of(plan, states)
-        outcome = outcome_document(plan, states, context.evidence, ends, decision)
-        result = result_document(loaded.names, context, outcome)
-        kept = kept_inputs(context.evidence.inputs, context.capture)
-        await self._database.write(
-            _record, context, json.dumps(result), json.dumps(kept), decision.verdict.value
-        )
+        outcome = await off_loop(context, outcome_document, plan, states, context.evidence, ends, decision)
+        result = await off_loop(context, json.dumps, result_document(loaded.names, context, outcome))
+        kept = json.dumps(kept_inputs(context.evidence.inputs, context.capture)) if context.forgets else None
+        await self._database.write(_record, context, result, kept, decision.verdict.value)
         self._kept.pop(context.execution_id, None)
         counts = decision.counts
         return VerificationEnded(
@@ -194,10 +202,13 @@ class VerificationActivities:
     @activity.defn(name=contracts.END_EXECUTION)
     async def end_execution(self, argument: EndExecution) -> None:
         code = None if argument.code is None else code_named(argument.code)
+        tenant = _tenant(argument)
+        kept = await kept_at_end(self._database, self._bundles, tenant, argument.execution_id)
 
         def work(connection: Connection) -> None:
-            executions = Executions(connection, _tenant(argument))
-            executions.end(argument.execution_id, ExecutionStatus(argument.status), code, argument.message)
+            Executions(connection, tenant).end(
+                argument.execution_id, ExecutionStatus(argument.status), code, argument.message, kept=kept
+            )
 
         await self._database.write(work)
         self._kept.pop(argument.execution_id, None)
@@ -231,13 +242,17 @@ class VerificationActivities:
 
     def ledger(self, tenant: Tenant, execution_id: str, bundle: Any) -> SqlLedger:
         plan = bundle.plan
-        full = Capture(plan.spec.context_capture or "full") is Capture.FULL
+        full = bundle.capture is Capture.FULL
         return SqlLedger(self._database, self._blobs, tenant, execution_id, len(plan.spec.steps), full)
 
     def _keep(self, names: ExecutionNames, context: ExecutionContext) -> _Loaded:
         loaded = self._kept[context.execution_id] = _Loaded(context, names)
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
+        if not is_small(context.evidence.inputs, _KEPT_VALUES):
+            self._large.append(context.execution_id)
+            if len(self._large) > _KEPT_LARGE:
+                self._kept.pop(self._large.popleft(), None)
         return loaded
 
     async def _mark(self, context: ExecutionContext, status: ExecutionStatus) -> None:
@@ -253,7 +268,7 @@ class VerificationActivities:
         end = block_failure(context, block, failure, attempts)
         letters = await context.ledger.save([end])
         return ApplicationError(
-            failure.reason[:500],
+            _for_history(failure),
             letters[0],
             type=failure.kind.value,
             non_retryable=True,
@@ -278,10 +293,18 @@ async def _beating(failures: list[Attempt]) -> AsyncIterator[None]:
 
 
 async def _judged(context: ExecutionContext, blocks: Sequence[int], states: str) -> list[BlockDocument]:
-    if not blocks:
-        return []
-    reader = await context.reader(blocks, states)
-    return [judge_pure(context.bundle.plan, block, reader) for block in blocks]
+    local = activity.info().is_local
+    try:
+        return await judge_all(
+            context, blocks, states, seconds=_LOCAL_JUDGING_SECONDS if local else _JUDGING_SECONDS
+        )
+    except TookTooLong as late:
+        if local:
+            # A normal activity has more time, and holds up no workflow task.
+            raise ApplicationError(
+                "too much to judge locally", type="TookTooLong", non_retryable=True
+            ) from None
+        return late.ends
 
 
 def _ran_before(argument: FinishExecution) -> bool:
@@ -298,18 +321,20 @@ def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
 
 
 def _record(
-    connection: Connection, context: ExecutionContext, result: str, inputs: str, verdict: str
+    connection: Connection, context: ExecutionContext, result: str, kept: str | None, verdict: str
 ) -> None:
-    executions = Executions(connection, context.tenant)
-    ended = executions.complete(
-        context.execution_id, verdict=verdict, result=result, started_at=context.started_at
+    Executions(connection, context.tenant).complete(
+        context.execution_id, verdict=verdict, result=result, started_at=context.started_at, kept=kept
     )
-    if ended and context.capture is not Capture.FULL:
-        executions.forget_evidence(context.execution_id, inputs)
 
 
 def _loss(kind: str) -> BlockFailure:
     return BlockFailure(*_LOSS_REASONS.get(kind, _LOSS_REASONS["internal"]))
+
+
+def _letter(states: States, block: int) -> str:
+    steps = len(states.steps)
+    return states.steps[block] if block < steps else states.requirements[block - steps]
 
 
 def _lost_end(context: ExecutionContext, lost: LostBlock) -> BlockDocument:
@@ -319,9 +344,15 @@ def _lost_end(context: ExecutionContext, lost: LostBlock) -> BlockDocument:
     return requirement_failure(lost.block, failure)
 
 
+def _for_history(failure: BlockFailure) -> str:
+    """What a workflow's history says of a failure: never the words of user code or of a provider,
+    which stand behind the first colon and may quote evidence."""
+    return failure.reason.partition(": ")[0][:200]
+
+
 def _told(failure: BlockFailure, wait: float) -> ApplicationError:
     return ApplicationError(
-        failure.reason[:500],
+        _for_history(failure),
         type=failure.kind.value,
         next_retry_delay=timedelta(seconds=wait),
         category=ApplicationErrorCategory.BENIGN,

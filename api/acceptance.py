@@ -1,11 +1,13 @@
 """What verify and submit refuse before anything runs, and the declarations they accept."""
 
+import asyncio
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
+from activities.judging import SMALL, is_small
 from cards.graph import graph_of, require_readable
 from cards.targets import Target
 from engine.slots import slot_faults
@@ -22,13 +24,15 @@ from wyrd.wire.verification import ArtifactInput, ExecuteRequest, FileInput, Jso
 
 MOST_SLOTS = 64
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_NAMED = 128
+"""Characters of an unknown slot's name that its refusal repeats; no slot has a longer one."""
 _NO_SPAN = "0" * 32
 _WORDS = {JsonSlot: "a JSON value", MediaSlot: "a file or an artifact", TraceSlot: "a trace id"}
 
 
 def refused(slot: str, reason: str) -> WyrdError:
     """`WYRD_VERIFICATION_400_INPUT_INVALID` that names the slot."""
-    path = f"inputs.{slot}"
+    path = f"inputs.{slot[:_NAMED]}"
     return WyrdError(Code.VERIFICATION_400_INPUT_INVALID, f"{path} {reason}", path=path, reason=reason)
 
 
@@ -74,7 +78,7 @@ class Acceptance:
                 raise refused(slot, f"is not an input of this Verifier, which takes {_known(spec)}")
             match given, declared:
                 case JsonInput(), JsonSlot():
-                    accepted[slot] = _json(slot, declared, given.value)
+                    accepted[slot] = await _json(slot, declared, given.value)
                 case FileInput(), MediaSlot():
                     accepted[slot] = self._file(slot, declared, given)
                     pinned.append((slot, given.sha256, given.size_bytes))
@@ -160,8 +164,11 @@ def _known(spec: VerifierSpec) -> str:
     return ", ".join(spec.inputs) or "none"
 
 
-def _json(slot: str, declared: JsonSlot, value: Any) -> dict[str, Any]:
-    faults = slot_faults(declared.schema_, value)
+async def _json(slot: str, declared: JsonSlot, value: Any) -> dict[str, Any]:
+    if declared.schema_ is None or is_small(value, SMALL):
+        faults = slot_faults(declared.schema_, value)
+    else:
+        faults = await asyncio.to_thread(slot_faults, declared.schema_, value)
     if faults:
         pointer, sentence = faults[0]
         raise WyrdError(

@@ -4,7 +4,7 @@ import base64
 import binascii
 import time
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,6 +18,7 @@ from store.database import Database, utc_now
 from store.executions import Executions
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonRefused, canonical_json, digest, strict_loads
+from wyrd.wire.ids import is_uuid7
 from wyrd.wire.verification import ExecutionStatus
 
 MOST_ITEMS = 1000
@@ -54,18 +55,27 @@ class ExecutionReads:
         caller.require(Permission.EXECUTIONS_CANCEL)
         row = await self._row(caller, execution_id)
         if row.ended_at is None:
-            try:
-                await self._client.get_workflow_handle(row.workflow_id).cancel(
-                    rpc_timeout=timedelta(seconds=_CANCEL_SECONDS)
-                )
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise WyrdError(
-                        Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal cannot be reached", service="temporal"
-                    ) from error
+            if not await self._asked_to_cancel(row.workflow_id):
+                # Accepted, and not started yet: settling starts it, so that there is something to cancel.
+                await self._settle(caller, row, now=True)
+                await self._asked_to_cancel(row.workflow_id)
             await self._end_of(row.workflow_id)
             row = await self._settle(caller, await self._row(caller, execution_id), now=True)
         return status_document(row)
+
+    async def _asked_to_cancel(self, workflow_id: str) -> bool:
+        """Whether Temporal took the request; not so where no such workflow runs."""
+        try:
+            await self._client.get_workflow_handle(workflow_id).cancel(
+                rpc_timeout=timedelta(seconds=_CANCEL_SECONDS)
+            )
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise WyrdError(
+                Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal cannot be reached", service="temporal"
+            ) from error
+        return True
 
     async def page(
         self, caller: Caller, filters: Mapping[str, Any], limit: int, cursor: str | None
@@ -180,7 +190,8 @@ def _find(connection: Connection, caller: Caller, execution_id: str) -> Any:
         return None
     graph = readable_by(connection, caller)
     # What lies outside a bound caller's graph does not exist for it.
-    return row if graph is None or row.subject_uid in graph else None
+    seen = graph is None or (row.subject_uid in graph and (row.owner_uid is None or row.owner_uid in graph))
+    return row if seen else None
 
 
 def _page(
@@ -204,8 +215,8 @@ def _read_cursor(cursor: str, mark: str) -> tuple[datetime, str]:
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         found, created_at, execution_id = strict_loads(text)
-        if found == mark:
-            return datetime.fromisoformat(created_at), str(execution_id)
-    except (binascii.Error, JsonRefused, ValueError, TypeError):
+        if found == mark and is_uuid7(execution_id):
+            return datetime.fromisoformat(created_at).astimezone(UTC), execution_id
+    except (binascii.Error, JsonRefused, ValueError, TypeError, OverflowError):
         pass
     raise WyrdError(Code.REGISTRY_400_CURSOR_MISMATCH, "the cursor belongs to another list", field="cursor")

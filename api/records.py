@@ -71,17 +71,13 @@ class VerifyRecords:
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def keep_soon(self, ended: EndedExecution) -> None:
-        """`keep`, as what a response runs once it was sent."""
-        self.keep(ended)
-
     async def settled(self) -> None:
         """Wait until nothing is under way and nothing is left on disk (for tests and shutdown)."""
         while self._under_way or self._left():
             if self._under_way:
                 await asyncio.gather(*self._under_way, return_exceptions=True)
-            elif self._again is not None:
-                await asyncio.wait([self._again])
+            else:
+                await asyncio.wait([self._try_again()])
 
     async def _store(self, ended: EndedExecution) -> None:
         storing = asyncio.ensure_future(self._database.write(_record, ended))
@@ -99,23 +95,29 @@ class VerifyRecords:
         except Exception:
             self._try_again()
 
-    def _try_again(self) -> None:
+    def _try_again(self) -> asyncio.Task[None]:
         if self._again is None or self._again.done():
             self._again = asyncio.create_task(self._drain())
+        return self._again
 
     async def _drain(self) -> None:
         while left := self._left():
-            for path in left:
-                try:
-                    ended = _of_text(path.read_bytes())
-                    await self._database.write(_record, ended)
-                except Exception as error:
-                    _log.warning("execution %s is still not stored: %s", path.stem, error)
-                    break
-                path.unlink(missing_ok=True)
-            else:
-                continue
-            await asyncio.sleep(_RETRY_SECONDS)
+            stored = [await self._drained(path) for path in left]
+            if not all(stored):
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _drained(self, path: Path) -> bool:
+        """Store one record from disk. One that cannot be stored stays, and keeps no other one waiting."""
+        try:
+            ended = _of_text(await asyncio.to_thread(path.read_bytes))
+            await self._database.write(_record, ended)
+        except FileNotFoundError:
+            return True
+        except Exception as error:
+            _log.warning("execution %s is still not stored: %s", path.stem, error)
+            return False
+        await asyncio.to_thread(path.unlink, missing_ok=True)
+        return True
 
     def _left(self) -> list[Path]:
         return sorted(self._folder.glob("*.json"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections import defaultdict
@@ -12,6 +13,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.context import ExecutionContext
+from activities.judging import SMALL, is_small
 from activities.record import ExecutionNames
 from activities.starting import Startable, start_verification
 from activities.verification import VerificationActivities
@@ -27,6 +29,7 @@ from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import digest
 from wyrd.wire.verification import ExecuteRequest
 
+_log = logging.getLogger("wyrd.api")
 _KEY = re.compile(r"[\x21-\x7e]{8,256}")
 _ACKNOWLEDGE_SECONDS = 0.2
 _COUNT_SECONDS = 1.0
@@ -78,10 +81,16 @@ class Submit:
         what was refused does not run.
         """
         caller.require(Permission.SUBMIT)
-        await self._require_room(caller.tenant)
-        bound = await self._targets.resolve(caller, asked.verifier_card_uid, asked.card_uid)
-        spec = bound.bundle.plan.spec
-        inputs = await self._acceptance.accept(caller, bound.target, spec, asked)
+        small = is_small([getattr(given, "value", None) for given in asked.inputs.values()], SMALL)
+        body = _body_digest(asked) if small else await asyncio.to_thread(_body_digest, asked)
+        try:
+            await self._require_room(caller.tenant)
+            bound = await self._targets.resolve(caller, asked.verifier_card_uid, asked.card_uid)
+            inputs = await self._acceptance.accept(caller, bound.target, bound.bundle.plan.spec, asked)
+        except WyrdError as refusal:
+            # A repetition of what was accepted gets the same answer, whatever has changed since.
+            earlier = await self._accepted_before(caller, key, body, refusal)
+            return earlier, workflow_id_of(caller.tenant, earlier)
         execution_id = new_execution_id()
         new = new_execution(
             caller,
@@ -89,11 +98,10 @@ class Submit:
             bound,
             execution_id,
             "submit",
-            json.dumps(inputs),
+            json.dumps(inputs) if small else await asyncio.to_thread(json.dumps, inputs),
             utc_now(),
             self._settings.execution_timeout_seconds,
         )
-        body = digest({"route": "enqueue", "body": asked.model_dump(mode="json")})
         accepted = await self._database.write(_accept, caller.tenant, new, key, body)
         if accepted.fresh:
             self._expect(caller.tenant, bound, new, inputs)
@@ -106,6 +114,14 @@ class Submit:
         """Write the acknowledgements under way."""
         if self._acknowledging is not None:
             await self._acknowledging
+
+    async def _accepted_before(self, caller: Caller, key: str, body: str, refusal: WyrdError) -> str:
+        if refusal.status >= 500:
+            raise refusal
+        found = await self._database.read(_repeated, caller, key, body)
+        if found is None:
+            raise refusal
+        return found
 
     def _expect(self, tenant: Tenant, bound: Bound, new: NewExecution, inputs: dict[str, Any]) -> None:
         """Spare the workflow, which most likely starts in this process, reading it all back."""
@@ -155,6 +171,11 @@ class Submit:
             return
         new = NewExecution(**{name: getattr(row, name) for name in NewExecution.__dataclass_fields__})
         await self._start(tenant, bound, new)
+        # At once: whoever came first with this key may be withdrawing the row after a failed start.
+        if not await self._database.write(_acknowledge, tenant, [execution_id]):
+            raise WyrdError(
+                Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal could not be reached", service="temporal"
+            )
 
     def _acknowledge(self, tenant: Tenant, execution_id: str) -> None:
         """Note it a little later, many at once: most executions have ended by then, which says the same."""
@@ -163,10 +184,14 @@ class Submit:
             self._acknowledging = asyncio.create_task(self._acknowledge_soon())
 
     async def _acknowledge_soon(self) -> None:
-        await asyncio.sleep(_ACKNOWLEDGE_SECONDS)
-        noted, self._unacknowledged = self._unacknowledged, defaultdict(list)
-        for tenant, execution_ids in noted.items():
-            await self._database.write(_acknowledge, tenant, execution_ids)
+        while self._unacknowledged:
+            await asyncio.sleep(_ACKNOWLEDGE_SECONDS)
+            noted, self._unacknowledged = self._unacknowledged, defaultdict(list)
+            for tenant, execution_ids in noted.items():
+                try:
+                    await self._database.write(_acknowledge, tenant, execution_ids)
+                except Exception as error:
+                    _log.warning("acknowledgements are left to the settler: %s", error)
 
     async def _require_room(self, tenant: Tenant) -> None:
         limit = self._settings.max_waiting_executions
@@ -197,8 +222,16 @@ def _withdraw(connection: Connection, tenant: Tenant, execution_id: str) -> None
     Executions(connection, tenant).withdraw(execution_id)
 
 
-def _acknowledge(connection: Connection, tenant: Tenant, execution_ids: list[str]) -> None:
-    Executions(connection, tenant).acknowledge(execution_ids)
+def _acknowledge(connection: Connection, tenant: Tenant, execution_ids: list[str]) -> int:
+    return Executions(connection, tenant).acknowledge(execution_ids)
+
+
+def _repeated(connection: Connection, caller: Caller, key: str, body: str) -> str | None:
+    return Executions(connection, caller.tenant).accepted_before(key, body, caller.principal_id)
+
+
+def _body_digest(asked: ExecuteRequest) -> str:
+    return digest({"route": "enqueue", "body": asked.model_dump(mode="json")})
 
 
 def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from activities.context import ExecutionContext
 from activities.inline import judge_inline
+from activities.judging import off_loop
 from activities.ledger import MemoryLedger
 from activities.record import ExecutionNames, result_document
 from activities.workshop import LazyWorkshop
@@ -88,7 +89,10 @@ class Verify:
             raise
         result = result_document(_names(bound, asked), context, outcome)
         completed = ExecutionStatus.COMPLETED
-        return result, _ended(caller, asked, bound, context, completed, outcome["verdict"], result)
+        ended = await off_loop(
+            context, _ended, caller, asked, bound, context, completed, outcome["verdict"], result
+        )
+        return result, ended
 
     async def _judge(self, context: ExecutionContext, deadline: float) -> dict[str, Any]:
         runner = None if context.bundle.pure else (await self._workshop.get()).runner

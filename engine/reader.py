@@ -11,7 +11,7 @@ from engine.evidence import Evidence
 from engine.failure import BlockFailure, ReasonKind
 from engine.plan import Plan
 from engine.references import ReadRoot, value_at
-from engine.states import States
+from engine.states import States, explain_rule
 from wyrd.cards import Reference
 
 
@@ -19,8 +19,8 @@ from wyrd.cards import Reference
 class Reader:
     """Everything that blocks may read at one moment of one execution.
 
-    `outputs` holds the outputs of succeeded steps that were loaded, by step number; `reasons` the
-    reasons of step requirements that were loaded, by requirement number.
+    `outputs` holds the outputs of succeeded steps that were loaded, by step number, or why one cannot
+    be read; `reasons` the reasons of step requirements that were loaded, by requirement number.
     """
 
     plan: Plan
@@ -48,14 +48,26 @@ class Reader:
             number = self.plan.requirement_index[reference.requirement]
             if reference.facet == "outcome":
                 return self.states.outcome(number).value
-            return self.reasons.get(number, "")
+            return self._reason(reference, number)
         if reference.facet == "status":
             return self.states.step_status(step)
         if step not in self.outputs:
             status = self.states.step_status(step)
             kind = ReasonKind.STEP_SKIPPED if status == "skipped" else ReasonKind.STEP_FAILED
             raise BlockFailure(kind, f"step {reference.name} {status}, so it has no output to read")
-        return self.outputs[step]
+        output = self.outputs[step]
+        if isinstance(output, BlockFailure):
+            raise output
+        return output
+
+    def _reason(self, reference: Reference, number: int) -> str:
+        shape = self.plan.shape
+        block = shape.requirement_block(number)
+        if self.states.ruled(shape, block):
+            return explain_rule(shape, self.states, block)[1]
+        if number not in self.reasons:
+            raise BlockFailure(ReasonKind.MISSING_EVIDENCE, f"{reference.text} is missing: none was recorded")
+        return self.reasons[number]
 
     def value(self, reference: Reference, block: int) -> Any:
         """The value the reference reads. Raises `BlockFailure`, MISSING_EVIDENCE naming the path."""

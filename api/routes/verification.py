@@ -1,13 +1,15 @@
 """`/v1/verification`: verify now, submit, and what became of executions."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Header, Query, Request, Response
-from starlette.background import BackgroundTask
+from pydantic import AfterValidator, AwareDatetime
+from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Calling, Router, Serving, refused_with
 from api.problems import Document
+from api.records import EndedExecution, VerifyRecords
 from api.submit import checked_key
 from api.verify import HungUp
 from wyrd.errors import Code
@@ -19,6 +21,32 @@ from wyrd.wire.verification import (
     ResultDocument,
     StatusDocument,
 )
+
+
+def _utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is outside the years 1 to 9999") from None
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_utc)]
+
+
+class Answered(Document):
+    """The answer of a verify: recorded once it has left, and also when the caller is not there to take it."""
+
+    def __init__(self, result: Any, records: VerifyRecords, ended: EndedExecution) -> None:
+        super().__init__(result)
+        self._records = records
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._records.keep(self._ended)
+
 
 router = Router(prefix="/v1/verification", tags=["verification"])
 
@@ -36,7 +64,7 @@ async def execute(request: Request, asked: ExecuteRequest, caller: Calling, serv
         result, ended = await serving.verification.verify.run(caller, asked, gone)
     except HungUp:
         return Response(status_code=499)
-    return Document(result, background=BackgroundTask(serving.verification.records.keep_soon, ended))
+    return Answered(result, serving.verification.records, ended)
 
 
 @router.post("/enqueue", status_code=202, response_model=None, responses={202: {"model": EnqueueAnswer}})
@@ -69,8 +97,8 @@ async def list_executions(
     group_id: str | None = None,
     binding_id: str | None = None,
     source: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    since: Instant | None = None,
+    until: Instant | None = None,
     limit: int = 100,
     cursor: Annotated[str | None, Query(max_length=512)] = None,
 ) -> Response:
