@@ -190,9 +190,10 @@ def database_now(connection: Connection) -> datetime:
 
 def insert_or_nothing(connection: Connection, table: Table) -> Any:
     """An INSERT that leaves a row which is already there as it is; `rowcount` tells which it was."""
+    # Without the option SQLAlchemy answers -1 on PostgreSQL, which looks like one row.
     if connection.dialect.name == "sqlite":
         return sqlite_insert(table).on_conflict_do_nothing()
-    return postgresql_insert(table).on_conflict_do_nothing()
+    return postgresql_insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
 @contextlib.contextmanager
