@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import tempfile
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from engine.failure import BlockFailure, ReasonKind
@@ -59,18 +61,27 @@ class FileShelf:
             self._users[path] -= 1
             if not self._users[path]:
                 del self._users[path]
+                if path not in self._sizes:
+                    del self._locks[path]
             self._tidy()
 
     async def _fetch(self, tenant: Tenant, sha256: str, path: Path) -> int:
+        # A cancelled fetch may go on in its thread; it must not leave its file where the next one writes.
+        coming = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        fetching = asyncio.ensure_future(self._blobs.fetch(tenant, sha256, coming))
         try:
-            size = await self._blobs.fetch(tenant, sha256, path)
+            size = await asyncio.shield(fetching)
+        except asyncio.CancelledError:
+            fetching.add_done_callback(partial(_discard, coming))
+            raise
         except DigestMismatch as error:
             raise BlockFailure(ReasonKind.DIGEST_MISMATCH, error.detail) from None
         except WyrdError as error:
             if error.status == 404:
                 raise BlockFailure(ReasonKind.MISSING_EVIDENCE, "the file is no longer stored") from None
             raise BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, error.detail, retryable=True) from None
-        os.chmod(path, 0o444)
+        os.chmod(coming, 0o444)
+        os.replace(coming, path)
         return size
 
     def _tidy(self) -> None:
@@ -82,3 +93,8 @@ class FileShelf:
                 total -= self._sizes.pop(path)
                 self._locks.pop(path, None)
                 path.unlink(missing_ok=True)
+
+
+def _discard(path: Path, fetching: asyncio.Future[int]) -> None:
+    if not fetching.cancelled() and fetching.exception() is None:
+        path.unlink(missing_ok=True)

@@ -235,6 +235,30 @@ async def test_cancelling_the_interpretation_cancels_what_runs() -> None:
     await asyncio.wait_for(cancelled.wait(), 5)
 
 
+async def test_a_cancel_reaches_running_blocks_in_the_order_they_started() -> None:
+    """A workflow that replays must cancel its activities in the order of its first run."""
+    cancelled: list[int] = []
+
+    class Hanging(ScriptedRunner):
+        async def run(self, block: int, states: str) -> str:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(block)
+                raise
+            return "s"
+
+    shape = shape_of([code_step(f"s{number}") for number in range(40)])
+    running = asyncio.create_task(interpret(shape, Hanging(shape)))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert cancelled == list(range(40))
+
+
 async def test_what_a_runner_raises_ends_the_interpretation() -> None:
     shape = shape_of([code_step("one")])
 
