@@ -1,16 +1,15 @@
-"""Storing verifies after they were answered: kept on disk until the database has them.
+"""Storing verifies after they were answered: on local disk at once, in the database soon after.
 
-An answer leaves first. Then its record goes to the database at once; when that takes longer than
-a moment, or fails, the record is written to a folder of this process's disk and tried again until
-it succeeds, also after a restart. What a crash can lose is the record of an answer given in the
-last instants, never an answer promised as stored.
+An answer leaves first. Its record is then appended to a file of this process's disk and synced;
+records that have gathered there go to the database together, because a transaction for each
+would cost every request more than judging it does. A record leaves the disk only when the
+database has it, also after a restart. What a crash can lose is the record of an answer given in
+the instant before the sync.
 """
 
 import asyncio
-import json
 import logging
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,14 +17,19 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from api.problems import json_bytes
+from api.spool import Segment, left_behind, read_lines
 from store.caller import Tenant
 from store.database import Database
-from store.executions import Executions, NewExecution
-from wyrd.wire.canonical import strict_loads
+from store.executions import EndedRow, NewExecution, record_ended
+from wyrd.wire.canonical import JsonRefused, strict_loads
 from wyrd.wire.verification import ExecutionStatus
 
-_PATIENCE_SECONDS = 0.25
+GATHER_SECONDS = 0.25
+"""How long records gather on disk before they go to the database together."""
+
 _RETRY_SECONDS = 2.0
+_DEPTH = 1100
 
 _log = logging.getLogger("wyrd.api")
 
@@ -49,117 +53,158 @@ class VerifyRecords:
     def __init__(self, database: Database, folder: Path) -> None:
         self._database = database
         self._folder = folder
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._again: asyncio.Task[None] | None = None
+        self._fresh: list[EndedExecution] = []
+        self._synced: list[EndedExecution] = []
+        self._segment: Segment | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._storing: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     async def open(self) -> None:
         """Take up what an earlier process left."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self._left():
-            self._try_again()
+        await asyncio.to_thread(self._folder.mkdir, parents=True, exist_ok=True, mode=0o700)
+        if await self._left():
+            self._store_soon()
 
     async def close(self) -> None:
-        """Wait for what is under way; what the database does not take stays on disk."""
-        if self._under_way:
-            await asyncio.gather(*self._under_way, return_exceptions=True)
-        if self._again is not None:
-            self._again.cancel()
+        """Store what there is; what the database does not take stays on disk."""
+        self._stopping.set()
+        while self._writing is not None and not self._writing.done():
+            await self._writing
+        if self._storing is not None:
+            await self._storing
+        if self._segment is not None:
+            self._segment.leave()
 
     def keep(self, ended: EndedExecution) -> None:
         """Store it, soon and surely; returns at once."""
-        task = asyncio.create_task(self._store(ended))
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._fresh.append(ended)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
 
     async def settled(self) -> None:
-        """Wait until nothing is under way and nothing is left on disk (for tests and shutdown)."""
-        while self._under_way or self._left():
-            if self._under_way:
-                await asyncio.gather(*self._under_way, return_exceptions=True)
-            else:
-                await asyncio.wait([self._try_again()])
+        """Wait until the database has everything (for tests)."""
+        while self._fresh or self._synced or await self._left():
+            if self._writing is not None:
+                await self._writing
+            await self._store_soon()
+        if self._storing is not None:
+            await self._storing
 
-    async def _store(self, ended: EndedExecution) -> None:
-        storing = asyncio.ensure_future(self._database.write(_record, ended))
-        try:
-            await asyncio.wait_for(asyncio.shield(storing), _PATIENCE_SECONDS)
-            return
-        except Exception as error:
-            if not isinstance(error, TimeoutError):
-                _log.warning("storing execution %s failed (%s); it is kept", ended.new.execution_id, error)
-        path = self._folder / f"{ended.new.execution_id}.json"
-        await asyncio.to_thread(_write_durably, path, _text(ended))
-        try:
-            await storing
-            path.unlink(missing_ok=True)
-        except Exception:
-            self._try_again()
+    async def _write(self) -> None:
+        """Sync what is fresh to disk; what comes meanwhile goes with the next sync."""
+        while self._fresh:
+            fresh, self._fresh = self._fresh, []
+            try:
+                await asyncio.to_thread(self._append, fresh)
+            except OSError as error:
+                _log.error("%s verifies are in memory alone, the disk refuses them: %s", len(fresh), error)
+                if self._segment is not None:
+                    await asyncio.to_thread(self._segment.leave)
+                    self._segment = None
+            self._synced += fresh
+            self._store_soon()
 
-    def _try_again(self) -> asyncio.Task[None]:
-        if self._again is None or self._again.done():
-            self._again = asyncio.create_task(self._drain())
-        return self._again
+    def _append(self, fresh: Sequence[EndedExecution]) -> None:
+        if self._segment is None:
+            self._segment = Segment(self._folder)
+        self._segment.append([_line(ended) for ended in fresh])
 
-    async def _drain(self) -> None:
-        while left := self._left():
-            stored = [await self._drained(path) for path in left]
+    def _store_soon(self) -> asyncio.Task[None]:
+        if self._storing is None or self._storing.done():
+            self._storing = asyncio.create_task(self._store())
+        return self._storing
+
+    async def _store(self) -> None:
+        """Move everything on disk to the database, for as long as that takes."""
+        while True:
+            await self._pause(GATHER_SECONDS)
+            stored = [await self._store_synced()]
+            stored += [await self._store_left(path) for path in await self._left()]
             if not all(stored):
-                await asyncio.sleep(_RETRY_SECONDS)
+                if self._stopping.is_set():
+                    return
+                await self._pause(_RETRY_SECONDS)
+            elif not self._synced:
+                return
 
-    async def _drained(self, path: Path) -> bool:
-        """Store one record from disk. One that cannot be stored stays, and keeps no other one waiting."""
-        try:
-            ended = _of_text(await asyncio.to_thread(path.read_bytes))
-            await self._database.write(_record, ended)
-        except FileNotFoundError:
+    async def _store_synced(self) -> bool:
+        """Store this process's own records from memory; where that fails they stay, if need be there."""
+        # A sync under way adds to the segment that is taken here: the two follow each other.
+        if self._writing is not None and not self._writing.done():
+            await asyncio.wait([self._writing])
+        synced, self._synced = self._synced, []
+        segment, self._segment = self._segment, None
+        if not synced:
             return True
+        try:
+            await self._database.write(_record, synced)
         except Exception as error:
-            _log.warning("execution %s is still not stored: %s", path.stem, error)
+            _log.warning("storing %s verifies failed and is tried again: %s", len(synced), error)
+            if segment is None:
+                self._synced = [*synced, *self._synced]
+            else:
+                await asyncio.to_thread(segment.leave)
             return False
-        await asyncio.to_thread(path.unlink, missing_ok=True)
+        if segment is not None:
+            await asyncio.to_thread(segment.remove)
         return True
 
-    def _left(self) -> list[Path]:
-        return sorted(self._folder.glob("*.json"))
+    async def _left(self) -> list[Path]:
+        return await asyncio.to_thread(lambda: left_behind(self._folder))
+
+    async def _store_left(self, path: Path) -> bool:
+        """Store a file's records one by one: one that cannot be stored keeps no other one waiting."""
+        stored = True
+        for line in await asyncio.to_thread(read_lines, path):
+            try:
+                await self._database.write(_record, [_of_line(line)])
+            except Exception as error:
+                _log.warning("a verify in %s is still not stored: %s", path, error)
+                stored = False
+        if stored:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        return stored
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than until the process stops."""
+        try:
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+        except TimeoutError:
+            return
 
 
-def _record(connection: Connection, ended: EndedExecution) -> None:
+def _record(connection: Connection, ended: Sequence[EndedExecution]) -> None:
+    record_ended(connection, [_row(one) for one in ended])
+
+
+def _row(ended: EndedExecution) -> EndedRow:
     code, message = ended.error or (None, None)
-    Executions(connection, ended.tenant).record_whole(
+    return EndedRow(
+        ended.tenant,
         ended.new,
-        status=ended.status,
-        started_at=ended.new.created_at,
-        ended_at=ended.ended_at,
-        verdict=ended.verdict,
-        result=ended.result,
-        error_code=code,
-        error_message=message,
+        ended.status,
+        ended.ended_at,
+        ended.verdict,
+        ended.result,
+        code,
+        message,
     )
 
 
-def _write_durably(path: Path, text: str) -> None:
-    partial = path.with_suffix(".part")
-    with open(partial, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _text(ended: EndedExecution) -> str:
+def _line(ended: EndedExecution) -> bytes:
     document = asdict(ended)
     document["new"]["created_at"] = ended.new.created_at.isoformat()
     document["ended_at"] = ended.ended_at.isoformat()
-    return json.dumps(document)
+    return json_bytes(document)
 
 
-def _of_text(text: bytes) -> EndedExecution:
-    document: Mapping[str, Any] = strict_loads(text)
+def _of_line(line: bytes) -> EndedExecution:
+    """Raises ValueError for what is no record."""
+    try:
+        document: Mapping[str, Any] = strict_loads(line, max_depth=_DEPTH)
+    except JsonRefused as refused:
+        raise ValueError(refused.reason) from None
     new = dict(document["new"])
     new["created_at"] = datetime.fromisoformat(new["created_at"])
     return EndedExecution(

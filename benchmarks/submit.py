@@ -97,9 +97,7 @@ def measure(rounds: int = 3, count: int = 200) -> dict[str, Any]:
     with stack() as target:
 
         async def all_rounds() -> list[tuple[dict[str, float], dict[str, float]]]:
-            return [
-                (await _ours(target, count), await _bare(target.temporal, count)) for _ in range(rounds)
-            ]
+            return [(await _ours(target, count), await _bare(target.temporal, count)) for _ in range(rounds)]
 
         found = asyncio.run(all_rounds())
     ours = {name: statistics.median(pair[0][name] for pair in found) for name in ("p50_ms", "per_second")}

@@ -207,14 +207,6 @@ class Executions:
             error_message=None if message is None else message.replace("\0", "\N{REPLACEMENT CHARACTER}"),
         )
 
-    def record_whole(
-        self, new: NewExecution, *, status: ExecutionStatus, started_at: datetime, **ended: Any
-    ) -> bool:
-        """Insert an execution that has already ended (a verify); the second time changes nothing."""
-        values = self._row(new, status=status.value, acknowledged=True, started_at=started_at, **ended)
-        done = self.connection.execute(insert_or_nothing(self.connection, executions).values(**values))
-        return bool(done.rowcount)
-
     def find(self, execution_id: str) -> Row[Any] | None:
         return self.connection.execute(
             select(executions).where(self._mine, executions.c.execution_id == execution_id)
@@ -302,18 +294,8 @@ class Executions:
             self.connection.execute(insert_or_nothing(self.connection, submission_keys), row).rowcount
         )
 
-    def _row(self, new: NewExecution, **more: Any) -> dict[str, Any]:
-        return {
-            "tenant_id": self.tenant.id,
-            "workflow_id": workflow_id_of(self.tenant, new.execution_id),
-            "status": ExecutionStatus.PENDING.value,
-            "acknowledged": False,
-            **new.__dict__,
-            **more,
-        }
-
     def _insert_row(self, new: NewExecution, **more: Any) -> None:
-        self.connection.execute(insert(executions), self._row(new, **more))
+        self.connection.execute(insert(executions), _row(self.tenant, new, **more))
 
     def _end(self, execution_id: str, kept: str | None, **values: Any) -> bool:
         if kept is not None:
@@ -338,6 +320,52 @@ def _beyond(mark: tuple[datetime, str], *, newer: bool) -> Any:
     times, ids = executions.c.created_at, executions.c.execution_id
     first = times > created_at if newer else times < created_at
     return or_(first, and_(times == created_at, ids > execution_id if newer else ids < execution_id))
+
+
+@dataclass(frozen=True)
+class EndedRow:
+    """An execution that has already ended when it is recorded: a verify."""
+
+    tenant: Tenant
+    new: NewExecution
+    status: ExecutionStatus
+    ended_at: datetime
+    verdict: str | None = None
+    result: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+
+
+def record_ended(connection: Connection, ended: Sequence[EndedRow]) -> None:
+    """Insert verifies, of any tenants, in one statement; one that is recorded already stays as it is."""
+    rows = [
+        _row(
+            one.tenant,
+            one.new,
+            status=one.status.value,
+            acknowledged=True,
+            started_at=one.new.created_at,
+            ended_at=one.ended_at,
+            verdict=one.verdict,
+            result=one.result,
+            error_code=one.error_code,
+            error_message=one.error_message,
+        )
+        for one in ended
+    ]
+    if rows:
+        connection.execute(insert_or_nothing(connection, executions), rows)
+
+
+def _row(tenant: Tenant, new: NewExecution, **more: Any) -> dict[str, Any]:
+    return {
+        "tenant_id": tenant.id,
+        "workflow_id": workflow_id_of(tenant, new.execution_id),
+        "status": ExecutionStatus.PENDING.value,
+        "acknowledged": False,
+        **new.__dict__,
+        **more,
+    }
 
 
 def open_executions(

@@ -17,10 +17,12 @@ from store.database import Database
 from store.executions import (
     Accepted,
     BlockEnd,
+    EndedRow,
     Executions,
     NewExecution,
     forget_keys,
     open_executions,
+    record_ended,
     workflow_id_of,
 )
 from store.leases import hold, release
@@ -239,14 +241,16 @@ class TestEnding:
         assert SECRET in (await store("find", made.execution_id)).inputs
         assert list(await store("blocks", made.execution_id)) == [0]
 
-    async def test_a_whole_record_lands_once(self, store: Store) -> None:
+    async def test_a_verify_that_has_ended_lands_once(self, store: Store) -> None:
         made = new(source="verify")
-        ended = {"ended_at": START, "verdict": "passed", "result": "{}"}
         completed = ExecutionStatus.COMPLETED
-        assert await store("record_whole", made, status=completed, started_at=START, **ended)
-        other = {**ended, "verdict": "failed"}
-        assert not await store("record_whole", made, status=completed, started_at=START, **other)
+        first = EndedRow(store.tenant, made, completed, START, "passed", "{}")
+        again = EndedRow(store.tenant, made, completed, START, "failed", "{}")
+        other = EndedRow(store.tenant, new(source="verify"), completed, START, "failed", "{}")
+        await store.database.write(record_ended, [first])
+        await store.database.write(record_ended, [again, other])
         assert (await store("find", made.execution_id)).verdict == "passed"
+        assert (await store("find", other.new.execution_id)).verdict == "failed"
 
 
 class TestBlocks:

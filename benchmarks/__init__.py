@@ -1,0 +1,1 @@
+"""Speed, measured against floors in the same run: `python -m benchmarks` prints a table, writes JSON."""
