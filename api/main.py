@@ -1,5 +1,6 @@
 """The application that `wyrd serve` runs: settings from the environment, everything connected."""
 
+import gc
 import logging
 
 from fastapi import FastAPI
@@ -24,6 +25,9 @@ class ServerServices(Services):
         await ensure_search_attributes(self.temporal)
         self.verifying = Verification.build(self.settings, self.database, self.blobs, self.temporal)
         await super().open()
+        # What was loaded to start lives as long as the process: collections need not walk it again.
+        gc.collect()
+        gc.freeze()
 
 
 def create() -> FastAPI:

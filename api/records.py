@@ -84,12 +84,12 @@ class VerifyRecords:
 
     async def settled(self) -> None:
         """Wait until the database has everything (for tests)."""
-        while self._fresh or self._synced or await self._left():
+        while True:
             if self._writing is not None:
                 await self._writing
             await self._store_soon()
-        if self._storing is not None:
-            await self._storing
+            if not (self._fresh or self._synced or await self._left()):
+                return
 
     async def _write(self) -> None:
         """Sync what is fresh to disk; what comes meanwhile goes with the next sync."""

@@ -55,7 +55,8 @@ class Verify:
     async def run(
         self, caller: Caller, asked: ExecuteRequest, gone: Gone
     ) -> tuple[dict[str, Any], EndedExecution]:
-        """The result document, and the record to store once it was answered.
+        """The result document, and the record to store once it was answered: with the answer's own
+        text as its `result`, so that what is stored is what was said.
 
         Raises the refusals of acceptance, and `WYRD_VERIFICATION_504_EXECUTION_TIMED_OUT` when
         there is no verdict after 60 seconds.
@@ -89,9 +90,7 @@ class Verify:
             raise
         result = result_document(_names(bound, asked), context, outcome)
         completed = ExecutionStatus.COMPLETED
-        ended = await off_loop(
-            context, _ended, caller, asked, bound, context, completed, outcome["verdict"], result
-        )
+        ended = await off_loop(context, _ended, caller, asked, bound, context, completed, outcome["verdict"])
         return result, ended
 
     async def _judge(self, context: ExecutionContext, deadline: float) -> dict[str, Any]:
@@ -118,7 +117,6 @@ def _ended(
     context: ExecutionContext,
     status: ExecutionStatus,
     verdict: str | None = None,
-    result: dict[str, Any] | None = None,
     error: tuple[str, str] | None = None,
 ) -> EndedExecution:
     inputs = json.dumps(kept_inputs(context.evidence.inputs, context.capture))
@@ -130,7 +128,6 @@ def _ended(
         status=status,
         ended_at=utc_now(),
         verdict=verdict,
-        result=None if result is None else json.dumps(result),
         error=error,
     )
 

@@ -1,5 +1,6 @@
 """`/v1/verification`: verify now, submit, and what became of executions."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ class Answered(Document):
     def __init__(self, result: Any, records: VerifyRecords, ended: EndedExecution) -> None:
         super().__init__(result)
         self._records = records
-        self._ended = ended
+        self._ended = replace(ended, result=bytes(self.body).decode("utf-8"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
