@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from wyrd.cards import CardRef as AuthoredRef
-from wyrd.cards import Kind, Sibling, decode_spec
+from wyrd.cards import CardRef, Kind, Sibling, decode_spec
 from wyrd.cards.envelope import Spec
 from wyrd.cards.links import LinkAt, links
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.refs import CardRef
 
 Identity = tuple[str, str, str, str]
 """Kind, space, name and exact version."""
@@ -28,8 +26,7 @@ def named_by(link: LinkAt) -> CardRef:
             f"{link.field} is the path {value[:200]!r}; the server sees no files",
             field=link.field,
         )
-    authored = value.sibling if isinstance(value, Sibling) else value
-    return _plain(authored)
+    return value.sibling if isinstance(value, Sibling) else value
 
 
 def identity_of(ref: CardRef) -> Identity:
@@ -49,7 +46,3 @@ def card_refs(kind: str, spec: Mapping[str, Any]) -> list[CardRef]:
     """Every Card that a stored spec names, each once, in the order of the document."""
     decoded = decode_spec(cast(Kind, kind), dict(spec))
     return list(dict.fromkeys(named_by(link) for link in links(decoded)))
-
-
-def _plain(ref: AuthoredRef) -> CardRef:
-    return CardRef(kind=ref.kind, name=ref.name, version=ref.version, space=ref.space, uid=ref.uid)

@@ -39,7 +39,7 @@ class DeclaredFile:
 class Incoming:
     """One submission, decoded. `version` is set when it is pinned, else `scope` and `bump` choose it."""
 
-    kind: str
+    kind: Kind
     metadata: Metadata
     spec: Spec
     files: tuple[DeclaredFile, ...]
@@ -132,10 +132,11 @@ def _read(index: int, submission: Submission, max_file_bytes: int) -> Incoming:
             field=f"{place}.metadata.artifact_hash",
         )
     version, scope, bump = _version_block(metadata)
+    kind = cast(Kind, submission.kind)
     return Incoming(
-        submission.kind,
+        kind,
         metadata,
-        decode_spec(cast(Kind, submission.kind), submission.spec),
+        decode_spec(kind, submission.spec),
         _files(submission.artifacts, f"{place}.artifacts", max_file_bytes),
         version,
         scope,

@@ -25,6 +25,7 @@ from sqlalchemy import (
 from store.caller import Tenant
 from store.tables.cards import card_declarations, card_references, cards
 from wyrd.wire.canonical import strict_loads
+from wyrd.wire.names import Kind
 from wyrd.wire.refs import CardRef
 
 _STORED_DEPTH = 128
@@ -47,7 +48,7 @@ class StoredCard:
     """
 
     uid: str
-    kind: str
+    kind: Kind
     space: str
     name: str
     version: str

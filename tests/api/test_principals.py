@@ -16,9 +16,10 @@ from tests.api.conftest import Person, person
 from tests.api.test_problems import assert_problem
 from wyrd.errors import Code
 from wyrd.wire.ids import uuid7
+from wyrd.wire.names import Kind
 
 
-def card_row(connection: Connection, tenant: Tenant, kind: str, name: str) -> str:
+def card_row(connection: Connection, tenant: Tenant, kind: Kind, name: str) -> str:
     """A declared Card as the registry leaves it; answers its uid."""
     now, uid = utc_now(), uuid7()
     row = StoredCard(

@@ -123,3 +123,16 @@ def test_the_async_surface_is_the_sync_one_with_await(module: str, name: str) ->
         return found
 
     assert methods(sync) == methods(twin)
+
+
+def test_there_is_one_reference_type_and_pinned_is_its_text_without_the_uid() -> None:
+    from wyrd.wire.refs import CardRef
+
+    assert wyrd.cards.CardRef is CardRef
+    uid = "01890a5d-ac96-774b-bcce-b302099a8057"
+    found = CardRef.parse(f"support/Verifier/polite@1.0.0#{uid.upper()}")
+    assert (found.pinned, found.uid) == ("support/Verifier/polite@1.0.0", uid)
+    assert CardRef.model_validate({**found.document(), "alias": "ignored"}) == found
+    for wrong in ("kind", "name", "version", "space", "uid"):
+        with pytest.raises(ValueError, match=wrong):
+            CardRef.model_validate({**found.document(), wrong: "no {braces} are read"})

@@ -2,95 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, Tag, ValidationError
+from pydantic import Tag, ValidationError
 
-from wyrd.cards.identifiers import ExactVersion, Name
-from wyrd.cards.shapes import TAG, Lenient, chosen_by, fault
-from wyrd.wire.ids import is_uuid7
-
-Kind = Literal[
-    "Data",
-    "Model",
-    "Experiment",
-    "Prompt",
-    "Agent",
-    "Verifier",
-    "Service",
-    "Policy",
-    "Mcp",
-    "Audit",
-    "Artifact",
-    "Trigger",
-    "Operator",
-    "Source",
-]
-KINDS: tuple[Kind, ...] = (
-    "Data",
-    "Model",
-    "Experiment",
-    "Prompt",
-    "Agent",
-    "Verifier",
-    "Service",
-    "Policy",
-    "Mcp",
-    "Audit",
-    "Artifact",
-    "Trigger",
-    "Operator",
-    "Source",
-)
-"""Every kind that can be declared, in the order that ties between Cards are broken."""
-
-DEFAULT_SPACE = "default"
-
-
-def _uid(text: str) -> str:
-    if not is_uuid7(text):
-        raise fault("a uid is a UUIDv7")
-    return text.lower()
-
-
-Uid = Annotated[str, AfterValidator(_uid)]
-
-_TEXT = re.compile(r"([^/@#]+)/([^/@#]+)/([^/@#]+)@([^/@#]+)(?:#([^/@#]+))?")
-
-
-class CardRef(Lenient):
-    """One exact Card version: `space/Kind/name@version`, with `#uid` once the registry knows it."""
-
-    kind: Kind
-    name: Name
-    version: ExactVersion
-    space: Name = DEFAULT_SPACE
-    uid: Uid | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> CardRef:
-        """Read the text form. Raises ValueError when it is not one."""
-        found = _TEXT.fullmatch(text)
-        if found is None:
-            raise ValueError(f"{text[:120]!r} is not a reference like space/Kind/name@1.0.0")
-        space, kind, name, version, uid = found.groups()
-        try:
-            return cls.model_validate(
-                {"kind": kind, "name": name, "version": version, "space": space, "uid": uid}
-            )
-        except ValidationError:
-            raise ValueError(f"{text[:120]!r} is not a reference like space/Kind/name@1.0.0") from None
-
-    def __str__(self) -> str:
-        tail = f"#{self.uid}" if self.uid is not None else ""
-        return f"{self.space}/{self.kind}/{self.name}@{self.version}{tail}"
-
-    @property
-    def pinned(self) -> CardRef:
-        """The same reference without its uid: what identifies a version before it is stored."""
-        return self if self.uid is None else self.model_copy(update={"uid": None})
+from wyrd.cards.shapes import TAG, Lenient, chosen_by
+from wyrd.wire.names import DEFAULT_SPACE as DEFAULT_SPACE
+from wyrd.wire.names import KINDS as KINDS
+from wyrd.wire.names import Kind as Kind
+from wyrd.wire.names import Uid as Uid
+from wyrd.wire.refs import CardRef as CardRef
 
 
 class Sibling(Lenient):

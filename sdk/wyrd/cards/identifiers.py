@@ -8,6 +8,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from wyrd.cards.shapes import fault
+from wyrd.wire.names import ExactVersion as ExactVersion
+from wyrd.wire.names import Name as Name
+from wyrd.wire.names import is_exact_version as is_exact_version
+from wyrd.wire.names import is_name as is_name
 
 U16 = 2**16 - 1
 U32 = 2**32 - 1
@@ -17,29 +21,16 @@ Count16 = Annotated[int, Field(ge=0, le=U16)]
 Count32 = Annotated[int, Field(ge=0, le=U32)]
 Count64 = Annotated[int, Field(ge=0, le=U64)]
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]{2,63}")
 _SLOT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 _BLOCK = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,127}")
 _FEATURE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 _ENTRYPOINT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART = r"(?:0|[1-9][0-9]{0,19})"
-_VERSION = re.compile(
-    rf"({_PART})\.({_PART})\.({_PART})"
-    r"(?:-((?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?"
-    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
-)
 _PARTIAL = re.compile(rf"({_PART})(?:\.({_PART}))?")
 _DURATION = re.compile(r"([1-9][0-9]*)([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 MAX_DURATION = 365 * 86400
 """The longest quiet time of a group, in seconds."""
-
-MAX_VERSION_LENGTH = 256
-
-
-def is_name(text: str) -> bool:
-    """Whether the text is a Card name, space, deployment or connection (3 to 64 characters)."""
-    return _NAME.fullmatch(text) is not None
 
 
 def is_slot_name(text: str) -> bool:
@@ -62,14 +53,6 @@ def is_entrypoint(text: str) -> bool:
     return _ENTRYPOINT.fullmatch(text) is not None
 
 
-def is_exact_version(text: str) -> bool:
-    """Whether the text is one full SemVer version, every number within 64 bits."""
-    if len(text) > MAX_VERSION_LENGTH:
-        return False
-    found = _VERSION.fullmatch(text)
-    return found is not None and all(int(part) <= U64 for part in found.group(1, 2, 3))
-
-
 def is_version(text: str) -> bool:
     """Whether the text is an exact version or a scope such as `1` or `1.2`."""
     if is_exact_version(text):
@@ -85,12 +68,6 @@ def duration_seconds(text: str) -> int | None:
         return None
     seconds = int(found.group(1)) * _UNITS[found.group(2)]
     return seconds if seconds <= MAX_DURATION else None
-
-
-def _name(text: str) -> str:
-    if not is_name(text):
-        raise fault(f"{text[:80]!r} is not a name: 3 to 64 of a-z, 0-9, - and _, a letter first")
-    return text
 
 
 def _slot(text: str) -> str:
@@ -111,12 +88,6 @@ def _feature(text: str) -> str:
     return text
 
 
-def _exact(text: str) -> str:
-    if not is_exact_version(text):
-        raise fault(f"{text[:80]!r} is not an exact version such as 1.0.0")
-    return text
-
-
 def _version(text: str) -> str:
     if not is_version(text):
         raise fault(f"{text[:80]!r} is not a version such as 1.0.0, or a scope such as 1 or 1.2")
@@ -129,7 +100,6 @@ def _duration(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"pattern": "^[a-z][a-z0-9_-]{2,63}$"})]
 SlotName = Annotated[
     str, AfterValidator(_slot), Field(json_schema_extra={"pattern": "^[a-zA-Z_][a-zA-Z0-9_]{0,63}$"})
 ]
@@ -139,7 +109,6 @@ BlockId = Annotated[
 Feature = Annotated[
     str, AfterValidator(_feature), Field(json_schema_extra={"pattern": "^[a-z][a-z0-9_-]{0,63}$"})
 ]
-ExactVersion = Annotated[str, AfterValidator(_exact)]
 Version = Annotated[str, AfterValidator(_version)]
 Duration = Annotated[
     str, AfterValidator(_duration), Field(json_schema_extra={"pattern": "^[1-9][0-9]*[smhd]$"})

@@ -151,11 +151,7 @@ def _declared(using: WyrdClient, text: str) -> list[CardRef]:
     space, _, name = head.rpartition("/")
     filters = {"kind": "Verifier", "name": name, "space": space or None, "include_prerelease": True}
     items = using._run(registry.listing(using.server_url, filters)).items
-    return [
-        CardRef(kind=item.kind, name=item.name, version=item.version, space=item.space, uid=item.card_uid)
-        for item in items
-        if item.status == "active" and version in ("", item.version)
-    ]
+    return [item.ref for item in items if item.status == "active" and version in ("", item.version)]
 
 
 def _values(inputs: list[str] | None, files: list[str] | None, traces: list[str] | None) -> dict[str, Any]:

@@ -156,6 +156,18 @@ class CardItem(BaseModel):
     created_at: datetime
     updated_at: datetime
 
+    @property
+    def ref(self) -> CardRef:
+        return CardRef.model_validate(
+            {
+                "kind": self.kind,
+                "name": self.name,
+                "version": self.version,
+                "space": self.space,
+                "uid": self.card_uid,
+            }
+        )
+
 
 class CardPage(BaseModel):
     items: list[CardItem]
