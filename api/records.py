@@ -56,6 +56,7 @@ class VerifyRecords:
         self._fresh: list[EndedExecution] = []
         self._synced: list[EndedExecution] = []
         self._segment: Segment | None = None
+        self._disk = asyncio.Lock()
         self._writing: asyncio.Task[None] | None = None
         self._storing: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -94,15 +95,18 @@ class VerifyRecords:
     async def _write(self) -> None:
         """Sync what is fresh to disk; what comes meanwhile goes with the next sync."""
         while self._fresh:
-            fresh, self._fresh = self._fresh, []
-            try:
-                await asyncio.to_thread(self._append, fresh)
-            except OSError as error:
-                _log.error("%s verifies are in memory alone, the disk refuses them: %s", len(fresh), error)
-                if self._segment is not None:
-                    await asyncio.to_thread(self._segment.leave)
-                    self._segment = None
-            self._synced += fresh
+            async with self._disk:
+                fresh, self._fresh = self._fresh, []
+                try:
+                    await asyncio.to_thread(self._append, fresh)
+                except OSError as error:
+                    _log.error(
+                        "%s verifies are in memory alone, the disk refuses them: %s", len(fresh), error
+                    )
+                    if self._segment is not None:
+                        await asyncio.to_thread(self._segment.leave)
+                        self._segment = None
+                self._synced += fresh
             self._store_soon()
 
     def _append(self, fresh: Sequence[EndedExecution]) -> None:
@@ -130,11 +134,11 @@ class VerifyRecords:
 
     async def _store_synced(self) -> bool:
         """Store this process's own records from memory; where that fails they stay, if need be there."""
-        # A sync under way adds to the segment that is taken here: the two follow each other.
-        if self._writing is not None and not self._writing.done():
-            await asyncio.wait([self._writing])
-        synced, self._synced = self._synced, []
-        segment, self._segment = self._segment, None
+        # A sync under way adds to the segment that is taken here. Waiting for that one alone, and not
+        # until nothing is fresh, is what lets records leave the disk while verifies keep coming.
+        async with self._disk:
+            synced, self._synced = self._synced, []
+            segment, self._segment = self._segment, None
         if not synced:
             return True
         try:

@@ -1,6 +1,7 @@
 """A queue on local disk that survives the process: lines appended and synced, whole files removed."""
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ class Segment:
         self.path = folder / f"{uuid7()}{_SUFFIX}"
         self._file: BinaryIO = self.path.open("ab")
         fcntl.flock(self._file, fcntl.LOCK_EX)
+        if not os.fstat(self._file.fileno()).st_nlink:
+            # Another process took the empty file as left behind before the lock was there.
+            raise OSError(errno.EAGAIN, "the file was taken up by another process")
         # The name must survive a crash of the machine as surely as the lines do.
         place = os.open(folder, os.O_RDONLY)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -156,3 +157,34 @@ async def test_a_disk_that_refuses_keeps_the_record_in_memory_until_the_database
     await records.settled()
     assert await stored(sqlite_database) == {one.new.execution_id}
     await records.close()
+
+
+async def test_records_leave_the_disk_while_others_keep_coming(
+    sqlite_database: Database, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under load there is always something fresh; that must not keep the database waiting for ever."""
+    monkeypatch.setattr(records_module, "GATHER_SECONDS", 0.0)
+    records = VerifyRecords(sqlite_database, tmp_path)
+    await records.open()
+    loop, append, write = asyncio.get_running_loop(), Segment.append, sqlite_database.write
+    syncs_before_storing: list[int] = []
+    syncs = 0
+
+    def loaded(self: Segment, lines: Any) -> None:
+        nonlocal syncs
+        append(self, lines)
+        syncs += 1
+        if not syncs_before_storing and syncs < 300:
+            loop.call_soon_threadsafe(records.keep, ended(tenant))
+
+    async def watched(*arguments: Any) -> Any:
+        syncs_before_storing.append(syncs)
+        return await write(*arguments)
+
+    monkeypatch.setattr(Segment, "append", loaded)
+    monkeypatch.setattr(sqlite_database, "write", watched)
+    records.keep(ended(tenant))
+    await records.settled()
+    await records.close()
+    assert syncs_before_storing[0] < 300
+    assert len(await stored(sqlite_database)) == syncs
