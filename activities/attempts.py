@@ -20,6 +20,7 @@ from engine.ends import (
 from engine.failure import BlockFailure, ReasonKind
 from engine.reader import Reader
 from store.database import utc_now
+from wyrd.errors import WyrdError
 
 LONGEST_ERROR = 500
 """Characters of an error that the log of attempts keeps; the last one stands whole in the reason."""
@@ -88,6 +89,18 @@ def with_losses(failures: Sequence[Attempt], number: int) -> list[Attempt]:
         noted.get(earlier, Attempt(earlier, "", 0, LOST, ReasonKind.WORKER_LOST.value))
         for earlier in range(1, number)
     ]
+
+
+def interrupted(number: int, trouble: WyrdError) -> Attempt:
+    """An attempt that the server's own stores cut short."""
+    message = trouble.detail[:LONGEST_ERROR]
+    return Attempt(number, utc_now().isoformat(), 0, message, ReasonKind.INTERNAL.value)
+
+
+def own_failures(noted: Sequence[Attempt]) -> int:
+    """How many of the noted attempts failed by themselves; a fault of ours is noted only where it did not
+    end the block."""
+    return sum(attempt.kind != ReasonKind.INTERNAL.value for attempt in noted)
 
 
 def packed(failures: Sequence[Attempt]) -> list[dict[str, object]]:

@@ -19,6 +19,8 @@ from activities.attempts import (
     AttemptFailed,
     block_end,
     block_failure,
+    interrupted,
+    own_failures,
     packed,
     run_attempt,
     unpacked,
@@ -53,7 +55,7 @@ from workflows.contracts import (
     ShapePage,
     VerificationEnded,
 )
-from wyrd.errors import code_named
+from wyrd.errors import WyrdError, code_named
 from wyrd.wire.canonical import strict_loads
 from wyrd.wire.verification import ExecutionStatus
 
@@ -123,45 +125,56 @@ class VerificationActivities:
             ) from None
 
     async def _run_block(self, argument: RunBlock) -> BlockEnded:
-        assert self._runner is not None
         info = activity.info()
         failures = unpacked(info.heartbeat_details[0]) if info.heartbeat_details else []
         async with _beating(failures):
-            context = (await self._load(argument)).context
-            recorded = await context.ledger.find(argument.block)
-            if recorded is not None:
-                return BlockEnded(letter=recorded)
-            await self._mark(context, ExecutionStatus.RUNNING)
-            earlier = with_losses(failures, info.attempt)
-            if len(earlier) - len(failures) > contracts.MOST_LOSSES:
-                raise await self._ended(context, argument.block, _loss("worker_lost"), earlier)
-            reader = await context.reader([argument.block], argument.states)
             try:
-                produced, attempt = await run_attempt(
-                    self._runner,
-                    context,
-                    argument.block,
-                    reader,
-                    number=info.attempt,
-                    limit=argument.limit,
-                )
-            except AttemptFailed as failed:
-                failures.append(failed.attempt)
-                attempts = [*earlier, failed.attempt]
-                role = self._runner.role(context, argument.block)
-                wait = next_wait(role, failed.failure, len(failures), argument.retries)
-                if wait is None:
-                    raise await self._ended(context, argument.block, failed.failure, attempts) from None
-                # Details written just before raising are what the next attempt reads.
-                activity.heartbeat(packed(failures))
-                await self._mark(context, ExecutionStatus.RETRYING)
-                raise _told(failed.failure, wait) from None
-            end = block_end(context, argument.block, produced, [*earlier, attempt])
-            try:
-                letters = await context.ledger.save([end])
-            except BlockFailure as failure:
-                raise await self._ended(context, argument.block, failure, [*earlier, attempt]) from None
-            return BlockEnded(letter=letters[0])
+                return await self._attempted(argument, failures)
+            except WyrdError as trouble:
+                # The database or the blob store is away: no failure of the block, and no lost worker.
+                if trouble.status >= 500 and all(noted.number != info.attempt for noted in failures):
+                    failures.append(interrupted(info.attempt, trouble))
+                    activity.heartbeat(packed(failures))
+                raise
+
+    async def _attempted(self, argument: RunBlock, failures: list[Attempt]) -> BlockEnded:
+        assert self._runner is not None
+        number = activity.info().attempt
+        context = (await self._load(argument)).context
+        recorded = await context.ledger.find(argument.block)
+        if recorded is not None:
+            return BlockEnded(letter=recorded)
+        await self._mark(context, ExecutionStatus.RUNNING)
+        earlier = with_losses(failures, number)
+        if len(earlier) - len(failures) > contracts.MOST_LOSSES:
+            raise await self._ended(context, argument.block, _loss("worker_lost"), earlier)
+        reader = await context.reader([argument.block], argument.states)
+        try:
+            produced, attempt = await run_attempt(
+                self._runner,
+                context,
+                argument.block,
+                reader,
+                number=number,
+                limit=argument.limit,
+            )
+        except AttemptFailed as failed:
+            failures.append(failed.attempt)
+            attempts = [*earlier, failed.attempt]
+            role = self._runner.role(context, argument.block)
+            wait = next_wait(role, failed.failure, own_failures(failures), argument.retries)
+            if wait is None:
+                raise await self._ended(context, argument.block, failed.failure, attempts) from None
+            # Details written just before raising are what the next attempt reads.
+            activity.heartbeat(packed(failures))
+            await self._mark(context, ExecutionStatus.RETRYING)
+            raise _told(failed.failure, wait) from None
+        end = block_end(context, argument.block, produced, [*earlier, attempt])
+        try:
+            letters = await context.ledger.save([end])
+        except BlockFailure as failure:
+            raise await self._ended(context, argument.block, failure, [*earlier, attempt]) from None
+        return BlockEnded(letter=letters[0])
 
     @activity.defn(name=contracts.JUDGE_BLOCKS)
     async def judge_blocks(self, argument: JudgeBlocks) -> BlocksJudged:

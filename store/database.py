@@ -157,12 +157,12 @@ class Database:
 
     def _write_batch(self, batch: list[_Job]) -> None:
         done: list[tuple[Future[Any], Any]] = []
+        # From here on none can be cancelled, so that setting its outcome never fails: this thread must live.
+        batch = [job for job in batch if job[1].set_running_or_notify_cancel()]
         try:
             writing = self.engine.connect().execution_options(wyrd_write=True)
             with _translated(), writing as connection, connection.begin():
                 for work, future in batch:
-                    if not future.set_running_or_notify_cancel():
-                        continue
                     try:
                         with connection.begin_nested():
                             result = work(connection)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from sqlalchemy import Connection, text
 from temporalio.testing import ActivityEnvironment
 
 from activities.bundle import Bundles
+from activities.ledger import SqlLedger
 from activities.settler import Settler
 from activities.verification import VerificationActivities
 from api.submit import Submit
@@ -30,7 +32,8 @@ from tests.e2e.stack import (
     sibling,
     step,
 )
-from workflows.contracts import FinishExecution, LostBlock
+from workflows.contracts import FinishExecution, LostBlock, RunBlock
+from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -219,6 +222,47 @@ async def test_an_end_that_a_lost_worker_recorded_after_all_does_not_contradict_
     assert (ended.verdict, ended.inconclusive) == ("inconclusive", 1)
     found = requirement(await stack.status(execution_id))
     assert (found["outcome"], found["reason_kind"]) == ("inconclusive", "timeout")
+
+
+async def test_a_database_that_is_away_costs_neither_retries_nor_workers(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "def check(a):\n    return {'outcome': 'failed', 'reason': 'no', 'citations': []}"
+    bound = await stack.bind(
+        {"inputs": {"a": {"type": "json"}}, "requirements": [coded(code, {"a": "inputs.a"})]}
+    )
+    with unstarted():
+        execution_id = await stack.submit(bound, a=1)
+    database, blobs = stack.services.database, stack.services.blobs
+    activities = VerificationActivities(database, blobs, Bundles(database), stack.workshop.runner)
+    argument = RunBlock(
+        tenant_id=stack.tenant.id,
+        tenant_slug=stack.tenant.slug,
+        execution_id=execution_id,
+        kind="code",
+        states="|-",
+    )
+
+    async def away(*_: Any) -> None:
+        raise WyrdError(Code.SERVER_503_SERVICE_UNAVAILABLE, "the database cannot be reached")
+
+    told: list[Any] = []
+    for attempt in range(1, 9):
+        environment = ActivityEnvironment()
+        environment.info = replace(environment.info, attempt=attempt, heartbeat_details=told[-1:])
+        environment.on_heartbeat = lambda *details: told.append(details[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(SqlLedger, "find", away)
+            with pytest.raises(WyrdError):
+                await environment.run(activities.run_block, argument)
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, attempt=9, heartbeat_details=told[-1:])
+    assert (await environment.run(activities.run_block, argument)).letter == "f"
+    ends = await activities.ledger(
+        stack.tenant, execution_id, await Bundles(database).of(stack.tenant, bound.verifier)
+    ).ends()
+    log = ends[0].document["attempt_log"]
+    assert [one.get("error", {}).get("kind") for one in log] == ["internal"] * 8 + [None]
 
 
 @pytest.mark.parametrize("path", ["verify", "submit"])
