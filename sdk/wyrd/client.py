@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Generator
 from types import TracebackType
-from typing import Self
-
-import httpx
+from typing import TYPE_CHECKING, Self
 
 from wyrd._client.credentials import resolve_credential
 from wyrd._client.flow import Flow, T
-from wyrd._client.servers import origin, resolve_grpc_url, resolve_server_url
+from wyrd._client.servers import resolve_grpc_url, resolve_server_url
 from wyrd._client.transport import Transport
-from wyrd.errors import Code, WyrdError
 
-_FOREIGN = ("authorization", "x-api-key", "x-goog-api-key")
+if TYPE_CHECKING:
+    import httpx
 
 
 class WyrdClient:
@@ -60,6 +56,8 @@ class WyrdClient:
         It takes the place of the provider's own key. Requests to another server are refused with
         CLIENT_400_CONFIG_INVALID, so that the token stays with its server.
         """
+        from wyrd._client.server_auth import ServerAuth
+
         return ServerAuth(self)
 
     def close(self) -> None:
@@ -82,37 +80,3 @@ class WyrdClient:
 
     def _run(self, flow: Flow[T]) -> T:
         return self._transport.run(flow)
-
-
-def authorize(request: httpx.Request, token: str) -> httpx.Request:
-    """Put the token in the place of every provider credential."""
-    for name in _FOREIGN:
-        request.headers.pop(name, None)
-    request.headers["x-wyrd-access-token"] = f"Bearer {token}"
-    return request
-
-
-def refuse_elsewhere(request: httpx.Request, server_url: str) -> None:
-    if origin(str(request.url)) != origin(server_url):
-        raise WyrdError(
-            Code.CLIENT_400_CONFIG_INVALID,
-            f"the token of {server_url} is not sent to {request.url.host}",
-            field="base_url",
-        )
-
-
-class ServerAuth(httpx.Auth):
-    """Adds the client's token. Also callable on a request, for clients with their own Auth class."""
-
-    def __init__(self, client: WyrdClient) -> None:
-        self._client = client
-
-    def __call__(self, request: httpx.Request) -> httpx.Request:
-        refuse_elsewhere(request, self._client.server_url)
-        return authorize(request, self._client.access_token())
-
-    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        yield self(request)
-
-    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        yield await asyncio.to_thread(self, request)

@@ -175,7 +175,7 @@ async def test_the_async_surface_retries_and_renews_by_the_same_rules(
     async def sleep(seconds: float) -> None:
         asked.append(seconds)
 
-    monkeypatch.setattr("wyrd._client.transport.asyncio.sleep", sleep)
+    monkeypatch.setattr("wyrd._client.async_transport.asyncio.sleep", sleep)
     peer.queue(
         "GET",
         "/v1/cards",

@@ -77,6 +77,13 @@ def test_importing_wyrd_loads_nothing_heavy() -> None:
     assert not loaded & {"httpx", "pydantic", "typer", "rich", "yaml", "asyncio", "wyrd.cards"}
 
 
+def test_a_client_that_has_sent_nothing_has_loaded_no_http_library_event_loop_or_card_language() -> None:
+    loaded = _loaded_by(
+        "import wyrd, wyrd.verify; wyrd.WyrdState; wyrd.verify.File(b'x'); wyrd.WyrdClient(credential='t')"
+    )
+    assert not loaded & {"httpx", "asyncio", "rich", "yaml", "jsonschema", "wyrd.cards"}
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -16,7 +16,7 @@ class VerificationResult(BaseModel):
     `evidence` holds the pinned input declaration of each slot.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     execution_id: str
     run_id: str | None

@@ -8,11 +8,11 @@ from typing import Self
 
 import httpx
 
+from wyrd._client.async_transport import AsyncTransport
 from wyrd._client.credentials import resolve_credential
 from wyrd._client.flow import Flow, T
+from wyrd._client.server_auth import authorize, refuse_elsewhere
 from wyrd._client.servers import resolve_grpc_url, resolve_server_url
-from wyrd._client.transport import AsyncTransport
-from wyrd.client import authorize, refuse_elsewhere
 
 
 class WyrdClient:

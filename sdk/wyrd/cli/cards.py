@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from wyrd._client.envelope import CardEnvelope
 from wyrd.cli.options import Form, Ref, Server, client, exact, find_card
@@ -169,6 +168,8 @@ def _show(card: CardEnvelope, form: Format) -> None:
     if form is Format.JSON:
         to_json(document)
         return
+    import yaml
+
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     console = terminal()
     if console.is_terminal:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +13,9 @@ from wyrd.cli.output import Format, table, terminal, to_json, working
 from wyrd.up.home import Home, chosen_home
 from wyrd.up.ports import DEFAULT_API_PORT, LOOPBACK
 from wyrd.up.rooms import Rooms
-from wyrd.up.stack import Addresses, Stack, plan
+
+if TYPE_CHECKING:
+    from wyrd.up.stack import Addresses
 
 HomeOption = Annotated[
     Path | None,
@@ -48,6 +49,10 @@ def up(
 
     Stops with Ctrl-C; a second one does not wait. All data stays in the home folder.
     """
+    import asyncio
+
+    from wyrd.up.stack import Stack, plan
+
     console = terminal(error=True)
 
     def say(sentence: str) -> None:

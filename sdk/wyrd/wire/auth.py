@@ -28,11 +28,13 @@ class _Request(BaseModel):
 
 class _Answer(BaseModel):
     # Published clients refuse members they do not know, so nothing is ever added to these.
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class TokenAnswer(BaseModel):
     """A bearer token. `expires_in` in seconds."""
+
+    model_config = ConfigDict(defer_build=True)
 
     access_token: str
     token_type: Literal["Bearer"] = "Bearer"

@@ -72,10 +72,14 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class _Answer(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
+
 class ArtifactFile(BaseModel):
     """One file of a Card: what is declared, and what the inventory lists."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     relative_path: str
     sha256: Base64Digest
@@ -101,7 +105,7 @@ class DeclareRequest(_Request):
     submissions: list[Submission] = Field(min_length=1, max_length=MOST_SUBMISSIONS)
 
 
-class Outcome(BaseModel):
+class Outcome(_Answer):
     """What became of one submission."""
 
     card_ref: CardRef
@@ -111,7 +115,7 @@ class Outcome(BaseModel):
     artifact_hash: str | None = None
 
 
-class PlannedFile(BaseModel):
+class PlannedFile(_Answer):
     """One file the client has to send, and where."""
 
     relative_path: str
@@ -119,14 +123,14 @@ class PlannedFile(BaseModel):
     plan: UploadPlan
 
 
-class CardUploads(BaseModel):
+class CardUploads(_Answer):
     """The files that one pending Card waits for."""
 
     card_ref: CardRef
     entries: list[PlannedFile]
 
 
-class DeclareReceipt(BaseModel):
+class DeclareReceipt(_Answer):
     """Answer of `POST /v1/cards` and of a Card's completion."""
 
     root: CardRef
@@ -134,7 +138,7 @@ class DeclareReceipt(BaseModel):
     upload_plans: list[CardUploads] = Field(default_factory=list)
 
 
-class CardView(BaseModel):
+class CardView(_Answer):
     """Answer of every read of one Card. `card` is its envelope."""
 
     card: dict[str, Any]
@@ -142,7 +146,7 @@ class CardView(BaseModel):
     updated_at: datetime
 
 
-class CardItem(BaseModel):
+class CardItem(_Answer):
     """One line of the list."""
 
     card_uid: str
@@ -169,19 +173,19 @@ class CardItem(BaseModel):
         )
 
 
-class CardPage(BaseModel):
+class CardPage(_Answer):
     items: list[CardItem]
     next_cursor: str | None = None
 
 
-class CardDeleted(BaseModel):
+class CardDeleted(_Answer):
     """`deleted` is false when an earlier call had deleted the Card already."""
 
     card_uid: str
     deleted: bool
 
 
-class ArtifactInventory(BaseModel):
+class ArtifactInventory(_Answer):
     artifacts: list[ArtifactFile]
 
 
@@ -206,7 +210,7 @@ UploadDone = Annotated[SinglePutDone | MultipartDone | BlocksDone, Field(discrim
 """Body of an upload's completion. This server plans single PUTs only and refuses the others."""
 
 
-class StoredObject(BaseModel):
+class StoredObject(_Answer):
     storage_path: str
     size_bytes: int
     sha256: str
@@ -214,7 +218,7 @@ class StoredObject(BaseModel):
     content_type: str | None = None
 
 
-class UploadStored(BaseModel):
+class UploadStored(_Answer):
     stored: StoredObject
 
 
@@ -226,12 +230,12 @@ class DownloadRequest(_Request):
     ttl_secs: int | None = Field(None, ge=1, le=3600)
 
 
-class DownloadTarget(BaseModel):
+class DownloadTarget(_Answer):
     get_url: str
     ttl_secs: int
 
 
-class DownloadPlan(BaseModel):
+class DownloadPlan(_Answer):
     plan: DownloadTarget
     size_bytes: int
     sha256: str

@@ -19,7 +19,7 @@ MOST_FILES = 1000
 class RequiredHeader(BaseModel):
     """A header the PUT must carry, or the object store refuses it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     name: str
     value: str
@@ -28,7 +28,7 @@ class RequiredHeader(BaseModel):
 class PutTarget(BaseModel):
     """Where and how to PUT. `put_url` may be relative to the server (`local_fs` only)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     put_url: str
     ttl_secs: int
@@ -38,7 +38,7 @@ class PutTarget(BaseModel):
 class LocalPlan(BaseModel):
     """One PUT to the Wyrd server, with the usual credentials."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     protocol: Literal["local_fs"] = "local_fs"
     data: PutTarget
@@ -47,7 +47,7 @@ class LocalPlan(BaseModel):
 class SinglePutPlan(BaseModel):
     """One PUT to an object store, without Wyrd credentials."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     protocol: Literal["single_put"] = "single_put"
     data: PutTarget
@@ -76,7 +76,7 @@ class EvidenceRequest(BaseModel):
 class EvidenceUpload(BaseModel):
     """One digest the caller's tenant does not hold yet, and how to send it."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     sha256: str
     plan: UploadPlan
@@ -85,6 +85,6 @@ class EvidenceUpload(BaseModel):
 class EvidenceAnswer(BaseModel):
     """Only what is missing; an empty list means that nothing is to be sent."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
     uploads: list[EvidenceUpload]

@@ -51,6 +51,8 @@ _TERMINAL = frozenset(
 
 
 class _Request(BaseModel):
+    # Answers are built when first used, which keeps `import` quick. Bodies of the API are not: the web
+    # framework's adapters do not carry their own names for parameters into a build that is put off.
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
@@ -100,7 +102,7 @@ class ExecuteRequest(_Request):
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", defer_build=True)
 
 
 class Lines(_Answer):
