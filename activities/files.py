@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import tempfile
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from activities.folder import Folder
 from engine.failure import BlockFailure, ReasonKind
 from store.blobs import BlobStore, DigestMismatch
 from store.caller import Tenant
@@ -29,13 +29,13 @@ class FileShelf:
 
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
-        self._folder = tempfile.TemporaryDirectory(prefix="wyrd-files-", ignore_cleanup_errors=True)
+        self._folder = Folder()
         self._sizes: OrderedDict[Path, int] = OrderedDict()
         self._users: dict[Path, int] = {}
         self._locks: dict[Path, asyncio.Lock] = {}
 
     def close(self) -> None:
-        self._folder.cleanup()
+        self._folder.remove()
 
     @asynccontextmanager
     async def open(self, tenant: Tenant, sha256: str, size_bytes: int | None = None) -> AsyncIterator[Path]:
@@ -44,7 +44,7 @@ class FileShelf:
         Raises `BlockFailure`: DIGEST_MISMATCH, MISSING_EVIDENCE when it is gone, or the store's
         trouble as a retryable EVIDENCE_UNREADABLE.
         """
-        path = Path(self._folder.name) / f"{tenant.id}-{sha256}"
+        path = self._folder.path / f"{tenant.id}-{sha256}"
         self._users[path] = self._users.get(path, 0) + 1
         try:
             async with self._locks.setdefault(path, asyncio.Lock()):

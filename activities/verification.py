@@ -230,7 +230,7 @@ class VerificationActivities:
     async def load_shape_page(self, argument: ShapePage) -> str:
         context = (await self._load(argument)).context
         text = json.dumps(context.bundle.plan.shape.document(), separators=(",", ":"))
-        size = contracts.SHAPE_PAGE_CHARACTERS
+        size = argument.characters
         return text[argument.page * size : (argument.page + 1) * size]
 
     async def _load(self, argument: contracts.Of) -> _Loaded:

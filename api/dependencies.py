@@ -4,6 +4,7 @@ Every route of the application is made by a `Router`, so that no body goes round
 parser and every refusal is a problem document.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
@@ -17,6 +18,9 @@ from api.services import Services
 from store.caller import Caller
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonRefused, strict_loads
+
+_PARSED_AT_ONCE = 128 * 1024
+"""Bytes of a body that are parsed where they are; more is parsed in a thread, for seconds at worst."""
 
 TOKEN_HEADER = "x-wyrd-access-token"
 
@@ -90,6 +94,8 @@ async def json_body(request: Request) -> Any:
             field="content-type",
         )
     try:
+        if len(body) > _PARSED_AT_ONCE:
+            return await asyncio.to_thread(strict_loads, body)
         return strict_loads(body)
     except JsonRefused as refused:
         details = {"pointer": refused.pointer} if refused.pointer else {}

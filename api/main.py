@@ -1,9 +1,11 @@
 """The application that `wyrd serve` runs: settings from the environment, everything connected."""
 
+import asyncio
 import gc
 import logging
 
 from fastapi import FastAPI
+from temporalio.service import RPCError
 
 from activities.temporal import connect, ensure_search_attributes
 from api.app import create_app
@@ -13,18 +15,43 @@ from store.first_start import ensure_dev_key, ensure_tenant
 from store.schema import upgrade
 from store.settings import Settings
 
+_FIRST_SECONDS = 10.0
+_AGAIN_SECONDS = 1.0
+
+_log = logging.getLogger("wyrd.api")
+
 
 class ServerServices(Services):
-    """Services that connect to Temporal when the application starts."""
+    """Services that connect to Temporal once it is there; until then verification answers 503."""
+
+    _connecting: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         tenant = await ensure_tenant(self.database, self.settings.tenant)
         if self.settings.dev_key:
             await ensure_dev_key(self.database, tenant, self.settings.home)
-        self.temporal = await connect(self.settings)
-        await ensure_search_attributes(self.temporal)
-        self.verifying = Verification.build(self.settings, self.database, self.blobs, self.temporal)
         await super().open()
+        self._connecting = asyncio.create_task(self._connect())
+        # With Temporal there, the first request already finds everything open.
+        await asyncio.wait([self._connecting], timeout=_FIRST_SECONDS)
+
+    async def close(self) -> None:
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        await super().close()
+
+    async def _connect(self) -> None:
+        while self.verifying is None:
+            try:
+                client = await connect(self.settings)
+                await ensure_search_attributes(client)
+                verifying = Verification.build(self.settings, self.database, self.blobs, client)
+                await verifying.open()
+                self.temporal, self.verifying = client, verifying
+            except (RuntimeError, RPCError) as error:
+                _log.warning("Temporal is not reachable, and is tried again: %s", error)
+                await asyncio.sleep(_AGAIN_SECONDS)
         # What was loaded to start lives as long as the process: collections need not walk it again.
         gc.collect()
         gc.freeze()

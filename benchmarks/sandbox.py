@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from activities.sandbox import CodeCall, Sandbox
 from activities.sandbox.bubblewrap import Bubblewrap, unprivileged
-from activities.sandbox.folder import Folder
+from activities.folder import Folder
 from activities.sandbox.worker import Worker
 
 _CHECK = """\

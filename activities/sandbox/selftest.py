@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from activities.folder import Folder
 from activities.sandbox.call import CodeCall, CodeReply, path_inside
-from activities.sandbox.folder import Folder
 from engine.failure import BlockFailure, ReasonKind
 from wyrd.wire.canonical import sha256_hex
 

@@ -14,10 +14,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from activities.folder import Folder
 from activities.sandbox import runtime
 from activities.sandbox.bubblewrap import unprivileged
 from activities.sandbox.call import INPUTS_FOLDER
-from activities.sandbox.folder import Folder
 from activities.sandbox.worker import Command
 
 NAME = "wasmtime"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from activities.folder import Folder
 from activities.sandbox.call import MAX_REPLY_BYTES, CodeCall, Ending, judged
-from activities.sandbox.folder import Folder
 from engine.failure import BlockFailure, ReasonKind
 from wyrd.wire.canonical import JsonRefused, strict_loads
 

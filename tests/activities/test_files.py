@@ -26,7 +26,7 @@ def shelf(local_blobs: LocalBlobs) -> Iterator[FileShelf]:
 
 
 def shelved(shelf: FileShelf) -> list[Path]:
-    return sorted(Path(shelf._folder.name).iterdir())
+    return sorted(shelf._folder.path.iterdir())
 
 
 async def test_a_file_is_read_only_and_fetched_once(blobs: BlobStore, tenant: Tenant) -> None:

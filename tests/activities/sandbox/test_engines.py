@@ -13,9 +13,9 @@ import pytest
 import pytest_asyncio
 import seccompy
 
+from activities.folder import Folder, reachable
 from activities.sandbox import Sandbox
 from activities.sandbox.bubblewrap import Bubblewrap, unprivileged
-from activities.sandbox.folder import Folder, reachable
 from activities.sandbox.runtime import Runtime
 from engine.failure import ReasonKind
 from tests.activities.sandbox.host import code, outcome

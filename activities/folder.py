@@ -1,6 +1,6 @@
-"""The folder on the host that holds what the sandboxes see: the inputs of running calls, a staged runtime.
+"""A process's own temporary folder: inputs of running calls, a staged runtime, files that blocks read.
 
-It goes when the sandbox closes. A process that was killed cannot tidy up, so the next one removes every
+It goes when its owner closes. A process that was killed cannot tidy up, so the next one removes every
 folder whose lock nobody holds any more: evidence does not outlive the process that judged it.
 """
 
@@ -14,7 +14,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-_PREFIX = "wyrd-sandbox-"
+_PREFIX = "wyrd-work-"
 
 
 def reachable(path: Path) -> bool:
@@ -64,8 +64,9 @@ def _sweep(parent: Path) -> None:
 class Folder:
     """One process's folder. Others on the host may walk through it to names they cannot guess or list."""
 
-    def __init__(self, group: int | None) -> None:
-        """`group` is the group of the unprivileged user behind the wall, None when it is our own user."""
+    def __init__(self, group: int | None = None) -> None:
+        """`group` is that of an unprivileged user who must reach what is inside (the one behind the
+        sandbox's wall); None when only our own user reads it."""
         parent = _parent(others=group is not None)
         _sweep(parent)
         self._group = group
