@@ -17,6 +17,9 @@ from store.caller import Tenant
 
 @dataclass(frozen=True)
 class ExecutionContext:
+    """What every block of one execution shares. `started_at` is when it was accepted, and what clocks in
+    the sandbox return."""
+
     tenant: Tenant
     execution_id: str
     started_at: datetime
