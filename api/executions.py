@@ -12,10 +12,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.settler import SETTLED_AGE, Settler
+from api.links import workflow_url
 from cards.graph import readable_by
 from store.caller import Caller, Permission
 from store.database import Database, utc_now
 from store.executions import Executions
+from store.settings import Settings
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonRefused, canonical_json, digest, strict_loads
 from wyrd.wire.ids import is_uuid7
@@ -24,17 +26,22 @@ from wyrd.wire.verification import ExecutionStatus
 MOST_ITEMS = 1000
 _SETTLE_EVERY_SECONDS = 2.0
 _CANCEL_SECONDS = 5.0
-_WORDS = {
-    ExecutionStatus.CANCELLED: "the execution was cancelled",
-    ExecutionStatus.TIMED_OUT: "the execution ran out of time",
-    ExecutionStatus.ERRORED: "the execution failed",
+_UNSAID = {
+    ExecutionStatus.CANCELLED: (Code.SPEC_409_CONFLICT, "the execution was cancelled"),
+    ExecutionStatus.TIMED_OUT: (
+        Code.VERIFICATION_504_EXECUTION_TIMED_OUT,
+        "the execution ran out of time",
+    ),
+    ExecutionStatus.ERRORED: (Code.VERIFICATION_502_DEPENDENCY_FAILED, "the execution failed"),
 }
+"""The error of an execution that ended without a result and without a code of its own."""
 
 
 class ExecutionReads:
     """What a caller may ask about executions that were started; settles what has been open for a while."""
 
-    def __init__(self, database: Database, client: Client, settler: Settler) -> None:
+    def __init__(self, settings: Settings, database: Database, client: Client, settler: Settler) -> None:
+        self._settings = settings
         self._database = database
         self._client = client
         self.settler = settler
@@ -48,7 +55,7 @@ class ExecutionReads:
         row = await self._row(caller, execution_id)
         if row.ended_at is None and utc_now() - row.created_at > SETTLED_AGE:
             row = await self._settle(caller, row)
-        return status_document(row)
+        return status_document(row, self._settings)
 
     async def cancel(self, caller: Caller, execution_id: str) -> dict[str, Any]:
         """Ask the workflow to cancel, and answer the status it comes to; one that has ended stays so."""
@@ -61,7 +68,7 @@ class ExecutionReads:
                 await self._asked_to_cancel(row.workflow_id)
             await self._end_of(row.workflow_id)
             row = await self._settle(caller, await self._row(caller, execution_id), now=True)
-        return status_document(row)
+        return status_document(row, self._settings)
 
     async def _asked_to_cancel(self, workflow_id: str) -> bool:
         """Whether Temporal took the request; not so where no such workflow runs."""
@@ -131,7 +138,7 @@ class ExecutionReads:
             return
 
 
-def status_document(row: Any) -> dict[str, Any]:
+def status_document(row: Any, settings: Settings) -> dict[str, Any]:
     """A row in the shape of `wyrd.wire.verification.StatusDocument`."""
     found: dict[str, Any] = {
         "execution_id": row.execution_id,
@@ -142,6 +149,8 @@ def status_document(row: Any) -> dict[str, Any]:
     }
     if row.source != "verify":
         found["workflow_id"] = row.workflow_id
+        if (link := workflow_url(settings, row.workflow_id)) is not None:
+            found["workflow_url"] = link
     error = _error(row)
     if error is not None:
         found["error"] = error
@@ -159,14 +168,10 @@ def status_document(row: Any) -> dict[str, Any]:
 
 def _error(row: Any) -> dict[str, str] | None:
     status = ExecutionStatus(row.status)
-    if status not in _WORDS:
+    if status not in _UNSAID:
         return None
-    code = row.error_code or str(
-        Code.VERIFICATION_504_EXECUTION_TIMED_OUT
-        if status is ExecutionStatus.TIMED_OUT
-        else Code.VERIFICATION_502_DEPENDENCY_FAILED
-    )
-    return {"code": code, "message": row.error_message or _WORDS[status]}
+    code, message = _UNSAID[status]
+    return {"code": row.error_code or str(code), "message": row.error_message or message}
 
 
 def _item(row: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Verification:
         return cls(
             verify=Verify(acceptance, targets, workshop, records),
             submit=Submit(database, acceptance, targets, activities, client),
-            executions=ExecutionReads(database, client, Settler(database, client, bundles)),
+            executions=ExecutionReads(settings, database, client, Settler(database, client, bundles)),
             records=records,
             workshop=workshop,
             worker=quick_worker(client, activities),

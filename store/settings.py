@@ -35,12 +35,11 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
-    public_url: str | None = None
-    """Base of links in answers; none means the address served."""
 
     temporal_address: str = "127.0.0.1:7233"
     temporal_namespace: str = "default"
-    temporal_ui_url: str | None = None
+    temporal_ui_url: str | None = Field(None, pattern=r"^https?://")
+    """Address of the Temporal UI as people see it; answers about executions link to it."""
     temporal_api_key: SecretStr | None = None
     temporal_tls: bool = False
     payload_key: SecretStr | None = None
@@ -61,7 +60,6 @@ class Settings(BaseSettings):
     sandbox_workers: int | None = None
     extract_workers: int = Field(2, ge=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    environment_note: str | None = None
 
     @property
     def sql_url(self) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import Header, Query, Request, Response
@@ -9,6 +10,7 @@ from pydantic import AfterValidator, AwareDatetime
 from starlette.types import Receive, Scope, Send
 
 from api.dependencies import Calling, Router, Serving, refused_with
+from api.links import workflow_url
 from api.problems import Document
 from api.records import EndedExecution, VerifyRecords
 from api.submit import checked_key
@@ -18,7 +20,9 @@ from wyrd.wire.verification import (
     EnqueueAnswer,
     ExecuteRequest,
     ExecutionList,
+    ExecutionSource,
     ExecutionStatus,
+    ExecutionVerdict,
     ResultDocument,
     StatusDocument,
 )
@@ -79,8 +83,11 @@ async def enqueue(
     """Accept an execution; the answer comes once its workflow is durably started."""
     key = checked_key(idempotency_key)
     execution_id, workflow_id = await serving.verification.submit.run(caller, asked, key)
+    answer = {"execution_id": execution_id, "workflow_id": workflow_id}
+    if (link := workflow_url(serving.settings, workflow_id)) is not None:
+        answer["workflow_url"] = link
     return Document(
-        {"execution_id": execution_id, "workflow_id": workflow_id},
+        answer,
         202,
         headers={"location": f"/v1/verification/executions/{execution_id}"},
     )
@@ -92,12 +99,12 @@ async def list_executions(
     serving: Serving,
     verifier: str | None = None,
     subject: str | None = None,
-    verdict: str | None = None,
+    verdict: ExecutionVerdict | None = None,
     status: ExecutionStatus | None = None,
     run_id: str | None = None,
     group_id: str | None = None,
     binding_id: str | None = None,
-    source: str | None = None,
+    source: ExecutionSource | None = None,
     since: Instant | None = None,
     until: Instant | None = None,
     limit: int = 100,
@@ -108,7 +115,7 @@ async def list_executions(
         "verifier": verifier,
         "subject": subject,
         "verdict": verdict,
-        "status": None if status is None else status.value,
+        "status": status,
         "run_id": run_id,
         "group_id": group_id,
         "binding_id": binding_id,
@@ -116,7 +123,11 @@ async def list_executions(
         "since": since,
         "until": until,
     }
-    filters = {name: value for name, value in given.items() if value is not None}
+    filters = {
+        name: value.value if isinstance(value, StrEnum) else value
+        for name, value in given.items()
+        if value is not None
+    }
     return Document(await serving.verification.executions.page(caller, filters, limit, cursor))
 
 

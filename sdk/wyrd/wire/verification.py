@@ -40,6 +40,23 @@ class ExecutionStatus(StrEnum):
         return self in _TERMINAL
 
 
+class ExecutionVerdict(StrEnum):
+    """What the check found; only a completed execution has one."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ExecutionSource(StrEnum):
+    """What started an execution."""
+
+    VERIFY = "verify"
+    SUBMIT = "submit"
+    GROUP = "group"
+    SCHEDULE = "schedule"
+
+
 _TERMINAL = frozenset(
     {
         ExecutionStatus.COMPLETED,
@@ -133,48 +150,105 @@ class Citation(_Answer):
     locator: Locator
 
 
+class AttemptError(_Answer):
+    """Why an attempt failed: a reason kind and a sentence."""
+
+    kind: str | None = None
+    message: str
+
+
+class Attempt(_Answer):
+    """One attempt of a step or check, counted from 1. `error` is absent from the one that worked."""
+
+    number: int
+    started_at: datetime
+    duration_ms: int
+    error: AttemptError | None = None
+
+
 class RequirementResult(_Answer):
-    """One requirement of the breakdown. `check` is the check as authored."""
+    """One requirement of the breakdown. `check` is the check as authored.
+
+    `reason_kind` is there where nothing was judged, `attempt_log` where there was more than one attempt.
+    """
 
     id: str
     statement: str
     outcome: Literal["passed", "failed", "inconclusive", "not_applicable"]
     reason: str
+    reason_kind: str | None = None
     check: dict[str, Any]
     step: str | None = None
     actual: Any = None
     citations: list[Citation] = Field(default_factory=list)
     detail: dict[str, Any] | None = None
     provenance: dict[str, Any] | None = None
+    stdout: str | None = None
+    attempt_log: list[Attempt] = Field(default_factory=list)
 
 
 class StepResult(_Answer):
-    """One step of the breakdown. `duration_ms` in milliseconds over all attempts."""
+    """One step of the breakdown. `duration_ms` in milliseconds over all attempts.
+
+    A large output is not in the result: `output_sha256` and `output_bytes` (of its JSON) stand for it.
+    """
 
     id: str
     status: Literal["succeeded", "failed", "skipped"]
     attempts: int
     duration_ms: int
     output: Any = None
+    output_sha256: str | None = None
+    output_bytes: int | None = None
     reason: str | None = None
+    reason_kind: str | None = None
     provenance: dict[str, Any] | None = None
     tool_calls: list[dict[str, Any]] = Field(default_factory=list)
+    stdout: str | None = None
+    attempt_log: list[Attempt] = Field(default_factory=list)
+
+
+class OutcomeCounts(_Answer):
+    """Requirements by outcome; `applicable` are all but those that were not applicable."""
+
+    passed: int
+    failed: int
+    inconclusive: int
+    not_applicable: int
+    applicable: int
 
 
 class ResultOutcome(_Answer):
+    """The verdict, one sentence that says how it was reached, and the breakdown.
+
+    `pass_rate` is passed by applicable, None where nothing was applicable. `evidence_digests` are the
+    SHA-256 of each slot's input, in hexadecimal.
+    """
+
     verdict: Literal["passed", "failed", "inconclusive"]
+    reason: str | None = None
+    counts: OutcomeCounts | None = None
+    pass_rate: float | None = None
     requirements: list[RequirementResult]
     steps: list[StepResult]
     evidence: dict[str, dict[str, Any]]
+    evidence_digests: dict[str, str] = Field(default_factory=dict)
 
 
 class ResultDocument(_Answer):
-    """The result of one execution."""
+    """The result of one execution. `owner` is the Card whose binding joined Verifier and subject."""
 
     execution_id: str
     run_id: str | None = None
     verifier: CardRef
     subject: CardRef
+    owner: CardRef | None = None
+    binding_id: str | None = None
+    group_id: str | None = None
+    workflow_id: str | None = None
+    source: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
     outcome: ResultOutcome
 
 
@@ -184,11 +258,16 @@ class ExecutionError(_Answer):
 
 
 class StatusDocument(_Answer):
-    """Status of an execution; `result` once it completed."""
+    """Status of an execution; `result` once it completed. `workflow_url` is its page in the Temporal UI."""
 
     execution_id: str
     status: ExecutionStatus
+    source: str | None = None
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
     workflow_id: str | None = None
+    workflow_url: str | None = None
     error: ExecutionError | None = None
     result: ResultDocument | None = None
     group_id: str | None = None
@@ -197,8 +276,11 @@ class StatusDocument(_Answer):
 
 
 class EnqueueAnswer(_Answer):
+    """What was accepted; `workflow_url` is its page in the Temporal UI, where the server knows of one."""
+
     execution_id: str
     workflow_id: str | None = None
+    workflow_url: str | None = None
 
 
 class ExecutionItem(_Answer):
