@@ -16,7 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import yaml
 
@@ -102,7 +101,7 @@ def start_stack(home: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
     raise SystemExit(f"wyrd up ended with {process.wait()}; its logs are in {home}/logs")
 
 
-def judge_letters(state: wyrd.WyrdState, ui: str) -> None:
+def judge_letters(state: wyrd.WyrdState) -> None:
     """Submit both letters, then wait for both."""
     executions: list[tuple[str, Execution]] = []
     with state.run("agent") as run:
@@ -111,8 +110,7 @@ def judge_letters(state: wyrd.WyrdState, ui: str) -> None:
             assert isinstance(execution, Execution)
             executions.append((name, execution))
             say(f"  {name}: execution {execution.id}")
-            workflow = quote(execution.workflow_id or "", safe="")
-            say(f"     workflow: {ui}/namespaces/default/workflows/{workflow}")
+            say(f"     workflow: {execution.workflow_url}")
     for name, execution in executions:
         result = execution.wait(120)
         say(f"  {name}:")
@@ -148,7 +146,7 @@ def run(home: Path, provider: ScriptedProvider, *, real: bool) -> None:
             answer_questions(state)
         judge = "OpenAI" if real else "a SCRIPTED provider on loopback (no model was called)"
         say(f"\n== Submit refund letters; judged by {judge}")
-        judge_letters(state, stack["temporal_ui"])
+        judge_letters(state)
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(60)

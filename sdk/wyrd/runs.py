@@ -45,4 +45,9 @@ class Observe:
         judgement = self._run._judgement("submit", verifier, group_id, value, inputs)
         client = self._run._client
         answer = client._run(judgement.submit(client.server_url))
-        return Execution(answer.execution_id, client, workflow_id=answer.workflow_id)
+        return Execution(
+            answer.execution_id,
+            client,
+            workflow_id=answer.workflow_id,
+            workflow_url=answer.workflow_url,
+        )

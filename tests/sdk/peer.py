@@ -196,6 +196,61 @@ def result(body: dict[str, Any], verdict: str = "passed") -> dict[str, Any]:
     }
 
 
+def full_result() -> dict[str, Any]:
+    """A result document with every member that the server has, and one that no client knows yet."""
+    ref = {"name": "some-card", "version": "1.0.0", "space": "default", "uid": uuid7()}
+    attempts = [
+        {"number": 1, "started_at": NOW, "duration_ms": 2, "error": {"kind": "timeout", "message": "slow"}},
+        {"number": 2, "started_at": NOW, "duration_ms": 1},
+    ]
+    requirement = {
+        "id": "polite",
+        "statement": "The answer is polite",
+        "outcome": "inconclusive",
+        "reason": "the judge was cut off",
+        "reason_kind": "judge_truncated",
+        "check": {"kind": "agent"},
+        "citations": [],
+        "stdout": "printed",
+        "attempt_log": attempts,
+    }
+    step = {
+        "id": "read",
+        "status": "succeeded",
+        "attempts": 2,
+        "duration_ms": 3,
+        "attempt_log": attempts,
+        "output_sha256": "0" * 64,
+        "output_bytes": 40_000,
+    }
+    failed = {"id": "write", "status": "failed", "attempts": 1, "duration_ms": 3, "reason_kind": "timeout"}
+    counts = {"passed": 0, "failed": 0, "inconclusive": 1, "not_applicable": 0, "applicable": 1}
+    return {
+        "execution_id": uuid7(),
+        "run_id": uuid7(),
+        "verifier": {"kind": "Verifier", **ref},
+        "subject": {"kind": "Agent", **ref},
+        "owner": {"kind": "Service", **ref},
+        "binding_id": uuid7(),
+        "group_id": "talk-1",
+        "workflow_id": "local/verification/1",
+        "source": "submit",
+        "started_at": NOW,
+        "ended_at": NOW,
+        "of_a_newer_server": {"copy": 1},
+        "outcome": {
+            "verdict": "inconclusive",
+            "reason": "1 of 1 requirement inconclusive",
+            "counts": counts,
+            "pass_rate": 0.0,
+            "requirements": [requirement],
+            "steps": [step, {**failed, "reason": "it took too long"}],
+            "evidence": {"answer": {"kind": "json", "value": 1}},
+            "evidence_digests": {"answer": "0" * 64},
+        },
+    }
+
+
 class _Answering(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sdk.peer import KEY, Answer, Peer, problem, result
+from tests.sdk.peer import KEY, Answer, Peer, full_result, problem, result
 from wyrd import WyrdClient, WyrdError, aio
 from wyrd.verify import Execution
 from wyrd.wire.ids import uuid7
@@ -178,3 +178,29 @@ async def test_the_async_execution_waits_by_the_same_rules(peer: Peer) -> None:
         execution = aio.verify.Execution(ID, client)
         assert (await execution.wait(30)).verdict == "passed"
     assert len(peer.requests("GET", PATH)) == 3
+
+
+def test_a_result_has_all_that_the_server_said_and_nothing_that_it_did_not(peer: Peer) -> None:
+    said = full_result()
+    peer.routes["GET", PATH] = lambda _: status("completed", result=said)
+    found = Execution(ID, WyrdClient(peer.url, KEY)).wait(1)
+    outcome = said.pop("outcome")
+    assert found.document() == said | outcome
+    assert (found.reason, found.pass_rate, found.source) == (outcome["reason"], 0.0, "submit")
+    assert found.counts is not None
+    assert found.counts.applicable == 1
+    assert str(found.owner).startswith("default/Service/some-card@1.0.0#")
+    error = found.requirements[0].attempt_log[0].error
+    assert error is not None
+    assert (found.requirements[0].reason_kind, error.kind) == ("judge_truncated", "timeout")
+    assert (found.steps[0].output_bytes, found.steps[1].reason_kind) == (40_000, "timeout")
+
+
+def test_a_link_to_the_workflow_is_kept_once_it_is_known(peer: Peer) -> None:
+    execution = Execution(ID, WyrdClient(peer.url, KEY))
+    peer.routes["GET", PATH] = lambda _: status("running", workflow_url="http://ui/1")
+    execution.status()
+    assert execution.workflow_url == "http://ui/1"
+    peer.routes["GET", PATH] = lambda _: status("running")
+    execution.status()
+    assert execution.workflow_url == "http://ui/1"

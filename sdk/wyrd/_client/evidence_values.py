@@ -67,7 +67,7 @@ class File:
 
     def format_for(self, slot: str, accepted: tuple[str, ...]) -> str:
         """The canonical format, one of the slot's. Raises VERIFICATION_400_INPUT_INVALID."""
-        from wyrd.cards.media import canonical_format, format_of_name
+        from wyrd.cards.media import canonical_format, foreign_ending, format_of_name
 
         if self.format is not None:
             found = canonical_format(self.format)
@@ -75,6 +75,8 @@ class File:
                 raise invalid(slot, f"{self.format[:80]!r} is not a media format")
         else:
             found = format_of_name(self.name) if self.name else None
+            if found is None and (ending := foreign_ending(self.name or "", accepted)) is not None:
+                raise invalid(slot, f"the slot takes {', '.join(accepted)}, and {ending} is none of that")
             if found is None and len(accepted) == 1:
                 found = accepted[0]
             if found is None:

@@ -49,12 +49,13 @@ class View:
             return found[0]
         whose = self.alias or self.card.card_ref.name
         if not found:
-            bound = ", ".join(card.card_ref.name for card in self.bound) or "none"
+            bound = [card.card_ref.name for card in self.bound]
             raise WyrdError(
                 Code.SDK_404_UNKNOWN_VERIFIER,
-                f"no Verifier {name!r} is bound to {whose}; bound: {bound}",
+                f"no Verifier {name!r} is bound to {whose}; bound: {', '.join(bound) or 'none'}",
                 verifier=name,
                 alias=self.alias,
+                verifiers=bound,
             )
         choices = [card.card_ref.pinned for card in found]
         raise WyrdError(
@@ -99,6 +100,7 @@ class Graph:
                 Code.SDK_404_UNKNOWN_ALIAS,
                 f"{self.root.card_ref.name} has no component {str(alias)!r}; it has {known}",
                 alias=str(alias),
+                aliases=list(self.components),
             )
         return found
 

@@ -15,13 +15,21 @@ __all__ = ["ArtifactRef", "Execution", "File", "VerificationResult"]
 class Execution:
     """One Verifier execution, by the id the server gave it; from any process.
 
-    Constructing it makes no request. `workflow_id` is the Temporal workflow's id as far as it is
-    known: from submit, or from the last `status()`.
+    Constructing it makes no request. `workflow_id` is the Temporal workflow's id and `workflow_url`
+    its page in the Temporal UI, as far as they are known: from submit, or from the last `status()`.
     """
 
-    def __init__(self, id: str, client: WyrdClient | None = None, *, workflow_id: str | None = None) -> None:
+    def __init__(
+        self,
+        id: str,
+        client: WyrdClient | None = None,
+        *,
+        workflow_id: str | None = None,
+        workflow_url: str | None = None,
+    ) -> None:
         self.id: str = executions.checked_id(id)
         self.workflow_id: str | None = workflow_id
+        self.workflow_url: str | None = workflow_url
         self._client = client or WyrdClient()
 
     async def status(self) -> dict[str, Any]:
@@ -43,6 +51,7 @@ class Execution:
 
     def _seen(self, document: dict[str, Any]) -> dict[str, Any]:
         self.workflow_id = document.get("workflow_id") or self.workflow_id
+        self.workflow_url = document.get("workflow_url") or self.workflow_url
         return document
 
     def __repr__(self) -> str:

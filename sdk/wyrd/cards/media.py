@@ -29,6 +29,28 @@ SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
 """Each canonical format with the other spellings that a Card or a file name may use."""
 
 FORMATS: Final = tuple(SPELLINGS)
+
+_PLAIN: Final = frozenset(
+    (
+        *("c", "cc", "cfg", "conf", "cpp", "cs", "css", "eml", "go", "h", "hpp", "ini"),
+        *("ipynb", "java", "js", "jsonl", "jsx"),
+        *("kt", "log", "lua", "ndjson", "php", "pl", "ps1", "py", "r", "rb", "rs", "rst", "sh", "sql"),
+        *("svg", "swift", "tex", "toml", "ts", "tsx", "tsv", "xml", "yaml", "yml"),
+    )
+)
+"""Endings of files that are plain text, and of no format with a word of its own."""
+
+_FOREIGN: Final = frozenset(
+    (
+        *("7z", "aac", "aiff", "apk", "avi", "avif", "bin", "bmp", "bz2", "class", "dll", "dmg", "gz"),
+        *("epub", "exe", "flac", "heic", "ico", "iso", "jar", "key", "m4a", "mkv", "mov", "mp3"),
+        *("mp4", "msg", "numbers", "odp", "ods", "odt", "ogg", "pages", "parquet", "psd", "pyc", "rar"),
+        *("rtf", "so", "sqlite", "tar", "tif", "tiff", "ttf", "wasm", "wav", "webm", "whl"),
+        *("wma", "wmv", "woff", "xz", "zst"),
+    )
+)
+"""Endings of files that no slot takes."""
+
 EXTRACTABLE: Final = frozenset(("pdf", "docx", "xlsx", "pptx", "csv", "json", "text", "markdown", "html"))
 PROVIDER_NATIVE: Final = frozenset(("png", "jpeg", "gif", "webp", "pdf", "text"))
 
@@ -51,6 +73,16 @@ def format_of_name(filename: str) -> str | None:
         return "tar_gz"
     _, dot, ending = lowered.rpartition(".")
     return canonical_format(ending) if dot and "/" not in ending else None
+
+
+def foreign_ending(filename: str, accepted: tuple[str, ...]) -> str | None:
+    """The ending of a name that says the file is of none of those formats; None for any other ending.
+
+    An ending that nobody knows says nothing, and one of plain text fits a slot that takes `text`.
+    """
+    _, dot, ending = filename.lower().rpartition(".")
+    foreign = ending in _FOREIGN or (ending in _PLAIN and "text" not in accepted)
+    return f".{ending}" if dot and foreign else None
 
 
 def mime_type(name: str) -> str:
