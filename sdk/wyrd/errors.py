@@ -171,8 +171,8 @@ class Code(Enum):
     )
     SPEC_400_VALIDATION = (
         "WYRD_SPEC_400_VALIDATION",
-        "The Card breaks a rule",
-        "Correct the place that the diagnostic names.",
+        "A value breaks a rule",
+        "Correct what details.field or the diagnostics name.",
     )
     SPEC_404_NOT_FOUND = ("WYRD_SPEC_404_NOT_FOUND", "Not found", "Check the address and the ids in it.")
     SPEC_409_CONFLICT = (
@@ -374,7 +374,7 @@ class Code(Enum):
     QUERY_400_INVALID_FIELD = (
         "WYRD_QUERY_400_INVALID_FIELD",
         "The filter names an unknown field",
-        "Use a field of the list's items.",
+        "Correct what details.field names; a filter takes the fields of the list's items.",
     )
     QUERY_400_INVALID_SYNTAX = (
         "WYRD_QUERY_400_INVALID_SYNTAX",

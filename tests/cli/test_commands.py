@@ -9,11 +9,12 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.sdk.desk import CARD, Desk, receipt, stored_desk
-from tests.sdk.peer import NOW, Answer, Peer, result
+from tests.sdk.peer import NOW, Answer, Peer, full_result, result
 from wyrd.wire.ids import uuid7
 
 EXECUTE = "/v1/verification/execute"
 SERVICE = "default/Service/desk@1.0.0"
+RUN = "01890a5d-ac96-774b-bcce-b302099a8057"
 AGENT = "default/Agent/desk-agent@1.0.0"
 
 
@@ -81,6 +82,8 @@ def test_an_ambiguous_or_unknown_verifier_is_refused(wyrd: Command, peer: Peer, 
     assert len(ambiguous.error["details"]["choices"]) == 2
     unknown = wyrd("verify", "nobody", "--card", AGENT, "--format", "json")
     assert (unknown.code, unknown.error["code"]) == (66, "WYRD_SDK_404_UNKNOWN_VERIFIER")
+    assert "default/Verifier/polite@1.0.0" in unknown.error["details"]["verifiers"]
+    assert "verifiers: default/Verifier/" in wyrd("verify", "nobody", "--card", AGENT).err
     assert peer.requests("POST", EXECUTE) == []
 
 
@@ -111,6 +114,62 @@ def test_submit_prints_the_execution_and_waits_when_asked(wyrd: Command, peer: P
     assert (said.code, said.json["verdict"]) == (1, "failed")
 
 
+def test_a_link_to_the_workflow_is_printed_where_the_server_gives_one(
+    wyrd: Command, peer: Peer, desk: Desk
+) -> None:
+    answer = {"execution_id": uuid7(), "workflow_id": "w", "workflow_url": "http://ui/1"}
+    peer.routes["POST", "/v1/verification/enqueue"] = lambda _: Answer(202, answer)
+    command = ("submit", "polite", "--card", SERVICE, "--input", "answer=1")
+    assert wyrd(*command, "--format", "json").json == answer
+    assert "Temporal UI  http://ui/1\n" in wyrd(*command).out
+    document = {"status": "running", **answer}
+    path = f"/v1/verification/executions/{answer['execution_id']}"
+    peer.routes["GET", path] = lambda _: Answer(body=document)
+    assert "Temporal UI  http://ui/1\n" in wyrd("executions", "show", answer["execution_id"]).out
+
+
+def test_a_result_is_printed_whole(wyrd: Command, peer: Peer) -> None:
+    said = full_result()
+    document = {"execution_id": said["execution_id"], "status": "completed", "result": said}
+    path = f"/v1/verification/executions/{said['execution_id']}"
+    peer.routes["GET", path] = lambda _: Answer(body=document)
+    assert wyrd("executions", "show", said["execution_id"], "--format", "json").json == document
+    flat = {**said, **said["outcome"]}
+    del flat["outcome"]
+    assert wyrd("executions", "wait", said["execution_id"], "--format", "json").json == flat
+    told = wyrd("executions", "show", said["execution_id"]).out
+    assert "verdict: inconclusive (1 of 1 requirement inconclusive)\n" in told
+    assert "the judge was cut off [judge_truncated]\n  attempt 1 failed: slow [timeout]\n" in told
+    assert "it took too long [timeout]\n" in told
+
+
+def test_latest_stands_for_the_newest_execution(wyrd: Command, peer: Peer) -> None:
+    path = "/v1/verification/executions"
+    peer.routes["GET", path] = lambda _: Answer(body={"items": []})
+    assert wyrd("executions", "show", "latest").code == 66
+    ref, execution_id = f"default/Verifier/polite@1.0.0#{RUN}", uuid7()
+    item = {"execution_id": execution_id, "status": "running", "source": "submit", "created_at": NOW}
+    peer.routes["GET", path] = lambda _: Answer(body={"items": [{**item, "verifier": ref, "subject": ref}]})
+    document = {"execution_id": execution_id, "status": "running"}
+    peer.routes["GET", f"{path}/{execution_id}"] = lambda _: Answer(body=document)
+    assert wyrd("executions", "show", "latest", "--format", "json").json == document
+
+
+def test_a_file_is_taken_as_the_only_format_unless_its_name_says_another_kind(
+    wyrd: Command, peer: Peer, desk: Desk
+) -> None:
+    for name in ("letter.draft", "letter.py", "letter.EXE", "letter.pdf", "letter"):
+        Path(name).write_text("no refund\n", encoding="utf-8")
+    command = ("verify", "letter", "--card", AGENT, "--file")
+    assert "letter.draft, taken as markdown" in wyrd(*command, "letter=letter.draft").out
+    assert wyrd(*command, "letter=letter").code == 0
+    for name in ("letter.py", "letter.EXE", "letter.pdf"):
+        said = wyrd(*command, f"letter={name}")
+        assert said.code == 64
+        assert "inputs.letter: the slot takes markdown" in said.err
+        assert "  path: inputs.letter\n" in said.err
+
+
 def test_declare_prints_what_became_of_each_card(wyrd: Command, peer: Peer, desk: Desk) -> None:
     Path("desk.yaml").write_text(CARD, encoding="utf-8")
     peer.routes["POST", "/v1/cards"] = lambda _: Answer(body=receipt(desk, "idempotent_noop"))
@@ -130,10 +189,16 @@ def test_get_prints_the_envelope_and_takes_the_latest_without_a_version(
     assert wyrd("get", "default/Service/desk", "--format", "json").json == card
     assert wyrd("latest", "default/Service/desk", "--format", "json").json == card
     assert "kind: Service" in wyrd("get", SERVICE).out
+    pinned = wyrd("latest", SERVICE)
+    assert pinned.code == 64
+    assert "without a version" in pinned.err
 
 
 def test_list_and_delete_and_turns(wyrd: Command, peer: Peer, desk: Desk) -> None:
     assert len(wyrd("list", "--kind", "Verifier", "--format", "json").json["items"]) == 6
+    listed = wyrd("list", "--kind", "Verifier").out.splitlines()
+    assert len(listed) == 7
+    assert [line for line in listed if line != line.rstrip()] == []
     uid = desk.service["uid"]
     path = f"/v1/cards/by-uid/Service/{uid}"
     peer.routes["DELETE", path] = lambda _: Answer(body={"card_uid": uid, "deleted": True})
@@ -148,14 +213,14 @@ def test_list_and_delete_and_turns(wyrd: Command, peer: Peer, desk: Desk) -> Non
 def test_executions_list_sends_its_filters(wyrd: Command, peer: Peer) -> None:
     peer.routes["GET", "/v1/verification/executions"] = lambda _: Answer(body={"items": []})
     said = wyrd(
-        *("executions", "list", "--verdict", "failed", "--run", "r", "--group", "g", "--binding", "b"),
+        *("executions", "list", "--verdict", "failed", "--run", RUN, "--group", "g", "--binding", "b"),
         *("--since", NOW, "--limit", "5", "--format", "json"),
     )
     assert said.json == {"items": [], "next_cursor": None}
     (one,) = peer.requests("GET", "/v1/verification/executions")
     assert one.query == {
         "verdict": "failed",
-        "run_id": "r",
+        "run_id": RUN,
         "group_id": "g",
         "binding_id": "b",
         "since": NOW,

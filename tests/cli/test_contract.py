@@ -23,6 +23,17 @@ from wyrd.wire.ids import uuid7
 
 SDK = Path(package.__file__).resolve().parents[1]
 REF = "default/Prompt/some-prompt@1.0.0"
+WARNED = """apiVersion: wyrd/v1
+kind: Verifier
+metadata: {name: exact, version: 1.0.0}
+spec:
+  inputs:
+    answer: {type: json, schema: {type: string}}
+  requirements:
+    - id: no-promise
+      statement: The answer never promises a guaranteed refund
+      check: {kind: assert, path: inputs.answer, operator: not_contains, expected: guaranteed refund}
+"""
 COMMANDS = [
     ("up",),
     ("serve",),
@@ -52,7 +63,9 @@ def test_each_help_shows_the_format_option_and_one_example(wyrd: Command, comman
     assert said.code == 0
     assert "--format" in said.out
     assert said.out.count("Example: ") == 1
-    assert f"wyrd {' '.join(command)}" in said.out.partition("Example: ")[2]
+    example = said.out.partition("Example: ")[2]
+    assert f"wyrd {' '.join(command)}" in example
+    assert "\n" not in example.strip()
 
 
 def test_no_option_takes_a_secret(wyrd: Command) -> None:
@@ -121,6 +134,10 @@ def test_every_code_has_an_exit_code_of_the_contract() -> None:
         ("verify", "polite", "--card", REF, "--run", "x"),
         ("get", "not a reference"),
         ("executions", "show", "not-an-id"),
+        ("executions", "list", "--run", "not-an-id"),
+        ("list", "--kind", "verifier"),
+        ("latest", REF),
+        ("verify", "polite", "--card", "no reference"),
         ("declare", "missing.yaml"),
         ("declare", "--check", "missing.yaml"),
         ("get", REF, "--server", "http://example.com"),
@@ -136,6 +153,35 @@ def test_a_usage_error_is_64_in_both_formats(wyrd: Command, peer: Peer, argument
     if "xml" not in arguments:
         assert said.error["kind"] == "wyrd_cli_error"
     assert [one for one in peer.seen if one.path != "/auth/token"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("get",), "REF"),
+        (("get", REF, "--nonsense"), "--nonsense"),
+        (("list", "--limit", "many"), "--limit"),
+        (("verify", "polite"), "--card"),
+        (("verify", "polite", "--card", "no reference"), "--card"),
+        (("verify", "polite", "--card", REF, "--input", "answer"), "--input"),
+        (("verify", "polite", "--card", REF, "--run", "x"), "--run"),
+        (("latest", REF), "NAME"),
+    ],
+)
+def test_a_usage_error_names_what_was_given_wrong(
+    wyrd: Command, peer: Peer, arguments: tuple[str, ...], field: str
+) -> None:
+    assert wyrd(*arguments, "--format=json").error["details"]["field"] == field
+    assert f"\n  field: {field}\n" in wyrd(*arguments).err
+
+
+def test_what_a_remedy_refers_to_is_printed_with_it(wyrd: Command, peer: Peer) -> None:
+    details = {"field": "metadata.name", "limit": 3, "said": "told", "nothing": None, "deep": {"a": [1]}}
+    peer.routes["GET", "/v1/cards/by-ref"] = lambda _: problem(
+        400, "WYRD_REGISTRY_400_INVALID_CARD_SPEC", "it was told", **details
+    )
+    lines = wyrd("get", REF).err.splitlines()
+    assert lines[1:-1] == ["  field: metadata.name", "  limit: 3", '  deep: {"a": [1]}']
 
 
 def test_without_a_credential_the_command_line_has_its_own_code(wyrd: Command) -> None:
@@ -180,6 +226,14 @@ class TestDeclareCheck:
         (one,) = said.error["details"]["diagnostics"]
         assert one["code"] == "WYRD_LOADER_400_INVALID_ENVELOPE"
         assert one["path"] == "desk.yaml"
+
+    def test_a_warning_says_so_first_and_its_code_last(self, wyrd: Command) -> None:
+        Path("desk.yaml").write_text(WARNED, encoding="utf-8")
+        said = wyrd("declare", "--check", "desk.yaml")
+        assert said.code == 0
+        (line,) = said.err.splitlines()
+        assert line.startswith("  warning: desk.yaml:10:7: requirements[0].check: not_contains ")
+        assert line.endswith(" [WYRD_SPEC_400_VALIDATION]")
 
     def test_it_needs_neither_server_nor_credential(self, wyrd: Command) -> None:
         Path("desk.yaml").write_text(CARD, encoding="utf-8")

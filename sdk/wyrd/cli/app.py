@@ -82,7 +82,7 @@ def _failed(error: WyrdError, form: Format) -> int:
 def _usage(error: Any) -> WyrdError:
     parameter = getattr(error, "param", None)
     name = getattr(error, "option_name", None) or (
-        max(parameter.opts, key=len) if parameter is not None and parameter.opts else None
+        _name_of(parameter) if parameter is not None else "arguments"
     )
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "wyrd"
@@ -92,6 +92,13 @@ def _usage(error: Any) -> WyrdError:
         field=name,
         command=command,
     )
+
+
+def _name_of(parameter: Any) -> str:
+    """An option as it is typed, an argument as `--help` shows it."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name).upper()
+    return str(max(parameter.opts, key=len))
 
 
 def _format_of(arguments: Sequence[str]) -> Format:

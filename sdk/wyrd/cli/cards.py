@@ -9,21 +9,23 @@ from typing import Annotated, Any
 import typer
 
 from wyrd._client.envelope import CardEnvelope
-from wyrd.cli.options import Form, Ref, Server, client, exact, find_card
-from wyrd.cli.output import USAGE, Format, outcome, show_diagnostics, table, terminal, to_json, working
+from wyrd.cli.options import Form, Ref, Server, add, client, exact, find_card, find_latest
+from wyrd.cli.output import USAGE, Format, outcome, show_diagnostics, show_table, terminal, to_json, working
+from wyrd.errors import Code, WyrdError
 from wyrd.registry import Cards
+from wyrd.wire.names import KINDS
 
 cards_app = typer.Typer(no_args_is_help=True, help="Take Cards out of service and put them back.")
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: wyrd declare examples/support_desk/support-desk.yaml")(declare)
-    app.command(epilog="Example: wyrd get support/Service/support-desk@1.0.0")(get)
-    app.command("list", epilog="Example: wyrd list --kind Verifier")(list_cards)
-    app.command(epilog="Example: wyrd latest support/Service/support-desk")(latest)
-    app.command(epilog="Example: wyrd delete support/Prompt/desk-prompt@1.0.0")(delete)
-    cards_app.command(epilog="Example: wyrd cards deactivate support/Service/support-desk@1.0.0")(deactivate)
-    cards_app.command(epilog="Example: wyrd cards reactivate support/Service/support-desk@1.0.0")(reactivate)
+    add(app, declare, "wyrd declare examples/support_desk/support-desk.yaml")
+    add(app, get, "wyrd get support/Service/support-desk@1.0.0")
+    add(app, list_cards, "wyrd list --kind Verifier", "list")
+    add(app, latest, "wyrd latest support/Service/support-desk")
+    add(app, delete, "wyrd delete support/Service/support-desk@1.0.0")
+    add(cards_app, deactivate, "wyrd cards deactivate support/Service/support-desk@1.0.0")
+    add(cards_app, reactivate, "wyrd cards reactivate support/Service/support-desk@1.0.0")
     app.add_typer(cards_app, name="cards")
 
 
@@ -42,14 +44,11 @@ def declare(
     if format is Format.JSON:
         to_json(receipt.model_dump(mode="json"))
         return
-    console = terminal()
-    console.print(
-        table(
-            ("card", "outcome", "status"),
-            ((one.card_ref.pinned, one.outcome.value, outcome(one.status.value)) for one in receipt.outcomes),
-        )
+    show_table(
+        ("card", "outcome", "status"),
+        ((one.card_ref.pinned, one.outcome.value, outcome(one.status.value)) for one in receipt.outcomes),
     )
-    console.print(f"root: {receipt.root}", markup=False)
+    terminal().print(f"root: {receipt.root}", markup=False)
 
 
 def _check(path: Path, form: Format) -> None:
@@ -67,11 +66,9 @@ def _check(path: Path, form: Format) -> None:
         to_json(report.to_document())
         return
     show_diagnostics(one.to_document() for one in report.diagnostics)
-    terminal().print(
-        table(
-            ("kind", "space", "name", "version"),
-            ((card.kind, card.space, card.name, card.version or "assigned") for card in report.cards),
-        )
+    show_table(
+        ("kind", "space", "name", "version"),
+        ((card.kind, card.space, card.name, card.version or "assigned") for card in report.cards),
     )
 
 
@@ -86,7 +83,7 @@ def latest(
     format: Form = Format.TEXT,
 ) -> None:
     """Print the latest version of a Card."""
-    _show(find_card(client(server), name.partition("@")[0]), format)
+    _show(find_latest(client(server), name), format)
 
 
 def list_cards(
@@ -103,6 +100,10 @@ def list_cards(
     format: Form = Format.TEXT,
 ) -> None:
     """List Cards, one page at a time."""
+    if kind is not None and kind not in KINDS:
+        raise WyrdError(
+            Code.SPEC_400_VALIDATION, f"{kind[:80]!r} is not one of {', '.join(KINDS)}", field="--kind"
+        )
     page = Cards(client(server)).list(
         kind=kind,
         space=space,
@@ -117,23 +118,20 @@ def list_cards(
     if format is Format.JSON:
         to_json(page)
         return
-    console = terminal()
-    console.print(
-        table(
-            ("card", "status", "uid", "created"),
+    show_table(
+        ("card", "status", "uid", "created"),
+        (
             (
-                (
-                    f"{item.space}/{item.kind}/{item.name}@{item.version}",
-                    outcome(item.status.value),
-                    item.card_uid,
-                    item.created_at.isoformat(timespec="seconds"),
-                )
-                for item in page.items
-            ),
-        )
+                item.ref.pinned,
+                outcome(item.status.value),
+                item.card_uid,
+                item.created_at.isoformat(timespec="seconds"),
+            )
+            for item in page.items
+        ),
     )
     if page.next_cursor is not None:
-        console.print(f"more: --cursor {page.next_cursor}", markup=False)
+        terminal().print(f"more: --cursor {page.next_cursor}", markup=False)
 
 
 def delete(ref: Ref, server: Server = None, format: Form = Format.TEXT) -> None:

@@ -5,26 +5,30 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from wyrd._client import executions
-from wyrd.cli.options import Form, Server, client
-from wyrd.cli.output import Format, outcome, table, terminal, to_json, working
+from wyrd.cli.options import Form, Server, add, client
+from wyrd.cli.output import Format, outcome, show_table, terminal, to_json, working
 from wyrd.cli.results import CheckVerdict, show_result, verdict_exit
+from wyrd.errors import Code, WyrdError
 from wyrd.verify import Execution, VerificationResult
-from wyrd.wire.verification import ResultDocument
+from wyrd.wire.ids import is_uuid7
+from wyrd.wire.verification import ExecutionStatus, StatusDocument
 
 executions_app = typer.Typer(no_args_is_help=True, help="Look at executions, await them, cancel them.")
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="Execution id.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="Execution id, or `latest` for the newest one.")]
 
-_SHOWN = "01997a3c-5f00-7000-8000-000000000001"
+_STATUSES = ", ".join(ExecutionStatus)
+_LATEST = "latest"
 
 
 def add_to(app: typer.Typer) -> None:
-    executions_app.command("list", epilog="Example: wyrd executions list --verdict failed")(list_executions)
-    executions_app.command(epilog=f"Example: wyrd executions show {_SHOWN}")(show)
-    executions_app.command(epilog=f"Example: wyrd executions wait {_SHOWN} --timeout 60")(wait)
-    executions_app.command(epilog=f"Example: wyrd executions cancel {_SHOWN}")(cancel)
+    add(executions_app, list_executions, "wyrd executions list --verdict failed", "list")
+    add(executions_app, show, "wyrd executions show latest")
+    add(executions_app, wait, "wyrd executions wait latest --timeout 60")
+    add(executions_app, cancel, "wyrd executions cancel latest")
     app.add_typer(executions_app, name="executions")
 
 
@@ -32,7 +36,10 @@ def list_executions(
     verifier: Annotated[str | None, typer.Option(metavar="REF", help="Only of this Verifier.")] = None,
     subject: Annotated[str | None, typer.Option(metavar="REF", help="Only about this Card.")] = None,
     verdict: Annotated[str | None, typer.Option(help="passed, failed or inconclusive.")] = None,
-    status: Annotated[str | None, typer.Option(help="pending, running, completed, …")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(help="pending, running, retrying, completed, cancelled, timed_out or errored."),
+    ] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only of this run.")] = None,
     group: Annotated[str | None, typer.Option("--group", metavar="ID", help="Only of this group.")] = None,
     binding: Annotated[
@@ -46,6 +53,8 @@ def list_executions(
     format: Form = Format.TEXT,
 ) -> None:
     """List executions, newest first, one page at a time."""
+    if run is not None and not is_uuid7(run):
+        raise WyrdError(Code.SPEC_400_VALIDATION, "a run id is a UUIDv7", field="--run")
     using = client(server)
     page = using._run(
         executions.listing(
@@ -68,30 +77,27 @@ def list_executions(
     if format is Format.JSON:
         to_json(page)
         return
-    console = terminal()
-    console.print(
-        table(
-            ("execution", "status", "verdict", "verifier", "subject", "created"),
+    show_table(
+        ("execution", "status", "verdict", "verifier", "subject", "created"),
+        (
             (
-                (
-                    item.execution_id,
-                    outcome(item.status.value),
-                    outcome(item.verdict),
-                    item.verifier.partition("#")[0],
-                    item.subject.partition("#")[0],
-                    item.created_at.isoformat(timespec="seconds"),
-                )
-                for item in page.items
-            ),
-        )
+                item.execution_id,
+                outcome(item.status.value),
+                outcome(item.verdict),
+                item.verifier.partition("#")[0],
+                item.subject.partition("#")[0],
+                item.created_at.isoformat(timespec="seconds"),
+            )
+            for item in page.items
+        ),
     )
     if page.next_cursor is not None:
-        console.print(f"more: --cursor {page.next_cursor}", markup=False)
+        terminal().print(f"more: --cursor {page.next_cursor}", markup=False)
 
 
 def show(execution_id: Id, server: Server = None, format: Form = Format.TEXT) -> None:
     """Print an execution's status, with its result once there is one."""
-    _show(Execution(execution_id, client(server)).status(), format)
+    _show(_named(execution_id, server).status(), format)
 
 
 def wait(
@@ -102,8 +108,8 @@ def wait(
     format: Form = Format.TEXT,
 ) -> None:
     """Wait for an execution's result and print it."""
-    execution = Execution(execution_id, client(server))
-    with working(f"waiting for {execution_id}", format):
+    execution = _named(execution_id, server)
+    with working(f"waiting for {execution.id}", format):
         result = execution.wait(timeout)
     show_result(result, format)
     verdict_exit(result, check_verdict)
@@ -111,23 +117,36 @@ def wait(
 
 def cancel(execution_id: Id, server: Server = None, format: Form = Format.TEXT) -> None:
     """Ask for the end of an execution and print its status."""
-    _show(Execution(execution_id, client(server)).cancel(), format)
+    _show(_named(execution_id, server).cancel(), format)
+
+
+def _named(execution_id: str, server: str | None) -> Execution:
+    """The execution of that id; VERIFICATION_404_EXECUTION_NOT_FOUND for the latest of none."""
+    using = client(server)
+    if execution_id != _LATEST:
+        return Execution(execution_id, using)
+    page = using._run(executions.listing(using.server_url, {"limit": 1}))
+    if not page.items:
+        raise WyrdError(Code.VERIFICATION_404_EXECUTION_NOT_FOUND, "there is no execution yet", field="ID")
+    return Execution(page.items[0].execution_id, using)
 
 
 def _show(document: dict[str, Any], form: Format) -> None:
     if form is Format.JSON:
         to_json(document)
         return
-    if document.get("result") is not None:
-        show_result(VerificationResult.of(ResultDocument.model_validate(document["result"])), form)
+    status = StatusDocument.model_validate(document)
+    link = [("Temporal UI", status.workflow_url)] if status.workflow_url is not None else []
+    if status.result is not None:
+        show_result(VerificationResult.of(status.result), form, more=link)
         return
-    error = document.get("error") or {}
-    rows: list[tuple[str, Any]] = [
-        ("execution", document["execution_id"]),
-        ("status", outcome(document["status"])),
+    rows: list[tuple[str, str | Text]] = [
+        ("execution", status.execution_id),
+        ("status", outcome(status.status.value)),
     ]
-    if document.get("workflow_id"):
-        rows.append(("workflow", document["workflow_id"]))
-    if error:
-        rows.append(("error", f"{error.get('code')}: {error.get('message')}"))
-    terminal().print(table(("", ""), rows))
+    if status.workflow_id is not None:
+        rows.append(("workflow", status.workflow_id))
+    rows += link
+    if status.error is not None:
+        rows.append(("error", f"{status.error.message} [{status.error.code}]"))
+    show_table(("", ""), rows)

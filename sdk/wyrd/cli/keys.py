@@ -7,18 +7,17 @@ from typing import Annotated, Any
 import typer
 
 from wyrd._client import keys
-from wyrd.cli.options import Form, Server, client, exact
-from wyrd.cli.output import Format, table, terminal, to_json
+from wyrd.cli.options import Form, Server, add, client, exact
+from wyrd.cli.output import Format, show_table, terminal, to_json
 
 keys_app = typer.Typer(no_args_is_help=True, help="API keys of the processes that run Services and Agents.")
 
-_PRINCIPAL = "01997a3c-5f00-7000-8000-000000000002"
-
 
 def add_to(app: typer.Typer) -> None:
-    keys_app.command(epilog="Example: wyrd keys issue support/Service/support-desk@1.0.0 --label prod")(issue)
-    keys_app.command("list", epilog="Example: wyrd keys list")(list_keys)
-    keys_app.command(epilog=f"Example: wyrd keys revoke {_PRINCIPAL} {_PRINCIPAL}")(revoke)
+    add(keys_app, issue, "wyrd keys issue support/Service/support-desk@1.0.0 --label prod")
+    add(keys_app, list_keys, "wyrd keys list", "list")
+    listed = "$(wyrd keys list | awk '/support-desk/ {print $3, $2; exit}')"
+    add(keys_app, revoke, f"wyrd keys revoke {listed}")
     app.add_typer(keys_app, name="keys")
 
 
@@ -36,17 +35,15 @@ def issue(
     if format is Format.JSON:
         to_json(issued)
         return
-    terminal().print(
-        table(
-            ("", ""),
-            (
-                ("key", issued.key),
-                ("key id", issued.key_id),
-                ("principal", issued.principal_id),
-                ("card", issued.card_ref.pinned),
-                ("expires", issued.expires_at.isoformat(timespec="seconds")),
-            ),
-        )
+    show_table(
+        ("", ""),
+        (
+            ("key", issued.key),
+            ("key id", issued.key_id),
+            ("principal", issued.principal_id),
+            ("card", issued.card_ref.pinned),
+            ("expires", issued.expires_at.isoformat(timespec="seconds")),
+        ),
     )
 
 
@@ -72,21 +69,19 @@ def list_keys(
     if format is Format.JSON:
         to_json({"keys": found})
         return
-    terminal().print(
-        table(
-            ("key", "key id", "principal", "of", "expires", "revoked"),
+    show_table(
+        ("key", "key id", "principal", "of", "expires", "revoked"),
+        (
             (
-                (
-                    f"{key['prefix']}…",
-                    key["id"],
-                    key["principal_id"],
-                    key["of"],
-                    key["expires_at"] or "never",
-                    key["revoked_at"],
-                )
-                for key in found
-            ),
-        )
+                f"{key['prefix']}…",
+                key["id"],
+                key["principal_id"],
+                key["of"],
+                key["expires_at"] or "never",
+                key["revoked_at"],
+            )
+            for key in found
+        ),
     )
 
 

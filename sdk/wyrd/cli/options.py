@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from wyrd._client import registry
 from wyrd._client.envelope import CardEnvelope
 from wyrd.cli.output import Format
 from wyrd.client import WyrdClient
 from wyrd.errors import Code, WyrdError
+from wyrd.wire.names import KINDS
 from wyrd.wire.refs import CardRef
+
+
+class Exemplified(TyperCommand):
+    """A command whose epilog is one example, printed last and as it is: wrapped, it could not be pasted."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        example, self.epilog = self.epilog, None
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.epilog = example
+        told = f" Example: {example}\n"
+        if formatter.getvalue():
+            formatter.write(f"\n{told}")
+        else:
+            # Rich help is on standard output by now, not in the formatter.
+            sys.stdout.write(told)
+
+
+def add(to: typer.Typer, command: Callable[..., None], example: str, name: str | None = None) -> None:
+    """Add a command with its example, which works against `wyrd up`."""
+    to.command(name, cls=Exemplified, epilog=example)(command)
+
 
 Server = Annotated[
     str | None,
@@ -36,14 +63,32 @@ def client(server: str | None) -> WyrdClient:
         raise
 
 
-def find_card(using: WyrdClient, text: str) -> CardEnvelope:
+def find_card(using: WyrdClient, text: str, field: str = "REF") -> CardEnvelope:
     """The Card of an exact reference, or the latest version of `space/Kind/name`."""
+    if _LATEST.fullmatch(text) is not None:
+        return find_latest(using, text)
+    ref = exact(text, field, "space/Kind/name@version[#uid], or space/Kind/name for the latest")
+    return using._run(registry.get(using.server_url, ref))
+
+
+def find_latest(using: WyrdClient, text: str) -> CardEnvelope:
+    """The latest version of `space/Kind/name`."""
     unpinned = _LATEST.fullmatch(text)
     if unpinned is None:
-        return using._run(registry.get(using.server_url, registry.as_ref(text)))
+        raise _no_name(text, "NAME", "space/Kind/name, without a version")
     space, kind, name = unpinned.groups()
     return using._run(registry.latest(using.server_url, kind, space, name))
 
 
-def exact(text: str) -> CardRef:
-    return registry.as_ref(text)
+def exact(text: str, field: str = "REF", form: str = "space/Kind/name@version[#uid]") -> CardRef:
+    """One exact reference. `field` is the argument it was given as, `form` what that takes."""
+    try:
+        return CardRef.parse(text)
+    except ValueError:
+        raise _no_name(text, field, form) from None
+
+
+def _no_name(text: str, field: str, form: str) -> WyrdError:
+    kind = text.split("/")[1].partition("@")[0] if text.count("/") == 2 else None
+    hint = f"; the kinds are {', '.join(KINDS)}" if kind is not None and kind not in KINDS else ""
+    return WyrdError(Code.SPEC_400_VALIDATION, f"{text[:200]!r} is not of the form {form}{hint}", field=field)

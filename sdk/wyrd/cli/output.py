@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import Any
@@ -27,6 +27,9 @@ _BY_STATUS = {
     503: UNAVAILABLE,
     507: IO,
 }
+
+
+_MOST_CHARACTERS = 2000
 
 
 class Format(StrEnum):
@@ -91,8 +94,13 @@ def show_error(error: WyrdError, form: Format) -> None:
         return
     console = terminal(error=True)
     console.print(Text.assemble(("error: ", "bold red"), error.message, (f" [{error.code}]", "dim")))
+    for name, value in _told(error):
+        console.print(Text.assemble((f"  {name}: ", "dim"), value))
     for one in error.details.get("diagnostics") or ():
         console.print(_diagnostic(one))
+    for one in (error.details.get("errors") or ())[1:]:
+        # The message tells the first.
+        console.print(Text(f"  {one['field']}: {one['reason']}"))
     for line in error.details.get("last_lines") or ():
         console.print(Text(f"  {line}", style="dim"))
     for note in getattr(error, "__notes__", ()):
@@ -100,12 +108,40 @@ def show_error(error: WyrdError, form: Format) -> None:
     console.print(Text.assemble(("remedy: ", "bold"), error.remediation))
 
 
+_LISTED = frozenset({"diagnostics", "errors", "last_lines"})
+"""Details with lines of their own."""
+
+
+def _told(error: WyrdError) -> Iterator[tuple[str, str]]:
+    """The details that a person needs: what the remedy refers to, and what the message leaves out."""
+    for name, value in error.details.items():
+        if name in _LISTED or value is None or value in ("", [], {}):
+            continue
+        text = _short(value)
+        asked = name in ("field", "path") or f"details.{name}" in error.remediation
+        if asked or text not in error.message:
+            yield name, text
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
+        text = ", ".join(str(item) for item in value)
+    elif isinstance(value, dict | list):
+        text = json.dumps(plain(value), ensure_ascii=False, default=str)
+    else:
+        text = str(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
 def _diagnostic(one: dict[str, Any]) -> Text:
+    """Severity, place, what is wrong, and the code last: `warning: answer.yaml:11:7: requirements[0]…`."""
     place = str(one.get("path"))
     if one.get("line") is not None:
         place += f":{one['line']}" + (f":{one['column']}" if one.get("column") is not None else "")
-    style = "yellow" if one.get("severity") == "warning" else "red"
-    return Text.assemble(f"  {place}: ", (str(one.get("severity")), style), f": {one.get('message')}")
+    severity, code = str(one.get("severity")), str(one.get("code"))
+    style = "yellow" if severity == "warning" else "red"
+    message = str(one.get("message")).removeprefix(f"[{code}] ")
+    return Text.assemble("  ", (severity, style), f": {place}: {message}", (f" [{code}]", "dim"))
 
 
 def show_diagnostics(diagnostics: Iterable[dict[str, Any]]) -> None:
@@ -114,8 +150,20 @@ def show_diagnostics(diagnostics: Iterable[dict[str, Any]]) -> None:
         console.print(_diagnostic(one))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text | None]]) -> Table:
-    """Rows for people; cells are literal text, never markup."""
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text | None]]) -> None:
+    """Print rows for people; cells are literal text, never markup. In a pipe no line ends in spaces."""
+    console, found = terminal(), _table(columns, rows)
+    if console.is_terminal:
+        console.print(found)
+        return
+    with console.capture() as captured:
+        console.print(found)
+    for line in captured.get().rstrip("\n").split("\n"):
+        sys.stdout.write(f"{line.rstrip()}\n")
+    sys.stdout.flush()
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text | None]]) -> Table:
     found = Table(
         box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns)
     )

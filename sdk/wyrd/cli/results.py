@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from wyrd.cli.output import FAILED, Format, outcome, table, terminal, to_json
+from wyrd.cli.output import FAILED, Format, outcome, show_table, terminal, to_json
 from wyrd.verify import File, VerificationResult
 from wyrd.wire.canonical import JsonRefused, strict_loads
-from wyrd.wire.verification import Citation
+from wyrd.wire.verification import Attempt, Citation
 
 CheckVerdict = Annotated[
     bool, typer.Option("--check-verdict", help="Exit with 1 unless the verdict is passed.")
@@ -32,44 +32,77 @@ def verdict_exit(result: VerificationResult, check: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-def show_result(result: VerificationResult, form: Format, evidence: Mapping[str, Any] | None = None) -> None:
-    """Print it. `evidence` is what the caller handed in, by slot, for quotations."""
+def show_result(
+    result: VerificationResult,
+    form: Format,
+    evidence: Mapping[str, Any] | None = None,
+    more: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Print it. `evidence` is what the caller handed in, by slot, for quotations; `more` are further rows."""
     if form is Format.JSON:
-        to_json(result)
+        to_json(result.document())
         return
     console = terminal()
-    console.print(Text.assemble(("verdict: ", "bold"), outcome(result.verdict)))
-    console.print(
-        table(
-            ("", ""),
-            (
-                ("verifier", result.verifier.pinned),
-                ("subject", result.subject.pinned),
-                ("execution", result.execution_id),
-                ("run", result.run_id or "none"),
-            ),
-        )
-    )
+    why = f" ({result.reason})" if result.reason else ""
+    console.print(Text.assemble(("verdict: ", "bold"), outcome(result.verdict), why))
+    show_table(("", ""), (*_about(result), *more))
     for one in result.requirements:
         where = f" (step {one.step})" if one.step else ""
         console.print()
         console.print(Text.assemble(outcome(one.outcome), f"  {one.id}{where}: ", (one.statement, "bold")))
-        console.print(Text(f"  {one.reason}"))
+        console.print(Text.assemble(f"  {one.reason}", (_kind(one.reason_kind), "dim")))
+        for line in _lost(one.attempt_log):
+            console.print(Text(f"  {line}", style="dim"))
         for citation in one.citations:
             console.print(Text(f"  {_place(citation)}", style="dim"))
             for line in _quoted(citation, result, evidence or {}):
                 console.print(Text(f"    | {line}"))
     if result.steps:
         console.print()
-        console.print(
-            table(
-                ("step", "status", "attempts", "ms", "reason"),
+        show_table(
+            ("step", "status", "attempts", "ms", "reason"),
+            (
                 (
-                    (step.id, outcome(step.status), str(step.attempts), str(step.duration_ms), step.reason)
-                    for step in result.steps
-                ),
-            )
+                    step.id,
+                    outcome(step.status),
+                    str(step.attempts),
+                    str(step.duration_ms),
+                    f"{step.reason or ''}{_kind(step.reason_kind)}",
+                )
+                for step in result.steps
+            ),
         )
+        for step in result.steps:
+            for line in _lost(step.attempt_log):
+                console.print(Text(f"  {step.id}: {line}", style="dim"))
+
+
+def _about(result: VerificationResult) -> Iterator[tuple[str, str]]:
+    yield "verifier", result.verifier.pinned
+    yield "subject", result.subject.pinned
+    yield "execution", result.execution_id
+    for name, value in (("run", result.run_id), ("group", result.group_id), ("workflow", result.workflow_id)):
+        if value is not None:
+            yield name, value
+    for slot, declared in result.evidence.items():
+        if declared.get("kind") == "file":
+            yield slot, file_told(declared.get("filename"), declared.get("format"))
+
+
+def file_told(name: Any, form: Any) -> str:
+    """A file as evidence, and as which format it was taken."""
+    return f"{name or 'a file'}, taken as {form}"
+
+
+def _kind(kind: str | None) -> str:
+    return f" [{kind}]" if kind else ""
+
+
+def _lost(attempts: list[Attempt]) -> Iterator[str]:
+    """The attempts that failed before another one was made."""
+    for one in attempts[:-1]:
+        if one.error is not None:
+            yield f"attempt {one.number} failed: {one.error.message}{_kind(one.error.kind)}"
 
 
 def _place(citation: Citation) -> str:

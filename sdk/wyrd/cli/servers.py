@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wyrd.cli.output import Format, table, terminal, to_json, working
+from wyrd.cli.options import add
+from wyrd.cli.output import Format, show_table, terminal, to_json, working
 from wyrd.up.home import Home, chosen_home
 from wyrd.up.ports import DEFAULT_API_PORT, LOOPBACK
 from wyrd.up.rooms import Rooms
@@ -25,9 +26,9 @@ Form = Annotated[Format, typer.Option("--format", help="text for people, json fo
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog="Example: wyrd up --port 8080")(up)
-    app.command(epilog="Example: WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd serve --port 8081")(serve)
-    app.command(epilog="Example: WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd worker")(worker)
+    add(app, up, "wyrd up --port 8080 --temporal-port 7233")
+    add(app, serve, "WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd serve --port 8081")
+    add(app, worker, "WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd worker")
 
 
 def up(
@@ -86,7 +87,6 @@ def _announce(addresses: Addresses, form: Format) -> None:
     if form is Format.JSON:
         to_json({"ready": True, "pid": os.getpid(), **addresses.document()})
         return
-    console = terminal()
     key = str(addresses.dev_key_file)
     if not addresses.dev_key_file.is_file():
         key += " (not there)"
@@ -97,8 +97,8 @@ def _announce(addresses: Addresses, form: Format) -> None:
         ("dev key", key),
         ("logs", str(addresses.logs)),
     )
-    console.print("Wyrd is ready. Ctrl-C stops it.", style="bold")
-    console.print(table(("", ""), rows))
+    terminal().print("Wyrd is ready. Ctrl-C stops it.", style="bold")
+    show_table(("", ""), rows)
 
 
 def serve(

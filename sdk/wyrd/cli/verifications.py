@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +11,11 @@ import typer
 from wyrd._client import registry
 from wyrd._client.envelope import CardEnvelope
 from wyrd._client.graph import bound_refs, matches
-from wyrd._client.inputs import Intent
+from wyrd._client.inputs import Intent, slots_of
 from wyrd._client.verification import Judgement
-from wyrd.cli.options import Form, Server, client, find_card
-from wyrd.cli.output import Format, table, terminal, to_json, working
-from wyrd.cli.results import CheckVerdict, show_result, verdict_exit
+from wyrd.cli.options import Form, Server, add, client, find_card
+from wyrd.cli.output import Format, show_table, to_json, working
+from wyrd.cli.results import CheckVerdict, file_told, show_result, verdict_exit
 from wyrd.client import WyrdClient
 from wyrd.errors import Code, WyrdError
 from wyrd.verify import Execution, File
@@ -43,12 +44,12 @@ Traces = Annotated[
 Group = Annotated[str | None, typer.Option("--group", metavar="ID", help="Group of this evidence.")]
 RunId = Annotated[str | None, typer.Option("--run", metavar="ID", help="Run id, a UUIDv7.")]
 
-_BODY = "no-sure-refund --card support/Service/support-desk@1.0.0 --input 'answer=\"We can help.\"'"
+_BODY = "no-sure-refund --card support/Service/support-desk --input 'answer=\"We can help.\"'"
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(epilog=f"Example: wyrd verify {_BODY}")(verify)
-    app.command(epilog=f"Example: wyrd submit {_BODY} --wait 30")(submit)
+    add(app, verify, f"wyrd verify {_BODY}")
+    add(app, submit, f"wyrd submit {_BODY} --wait 30")
 
 
 def verify(
@@ -94,17 +95,26 @@ def submit(
     with working("submitting", format):
         judgement = _judgement(using, "submit", verifier, card, values, group, run)
         answer = using._run(judgement.submit(using.server_url))
-    execution = Execution(answer.execution_id, using, workflow_id=answer.workflow_id)
+    execution = Execution(answer.execution_id, using)
+    link = [("Temporal UI", answer.workflow_url)] if answer.workflow_url is not None else []
     if wait is not None:
         with working(f"waiting for {execution.id}", format):
             result = execution.wait(wait)
-        show_result(result, format, values)
+        show_result(result, format, values, more=link)
         verdict_exit(result, check_verdict)
     elif format is Format.JSON:
-        to_json({"execution_id": execution.id, "workflow_id": execution.workflow_id})
+        to_json(answer.model_dump(mode="json", exclude_unset=True))
     else:
-        rows = (("execution", execution.id), ("workflow", execution.workflow_id or "unknown"))
-        terminal().print(table(("", ""), rows))
+        rows = [("execution", execution.id), ("workflow", answer.workflow_id or "unknown"), *link]
+        show_table(("", ""), (*rows, *_taken(judgement)))
+
+
+def _taken(judgement: Judgement) -> Iterator[tuple[str, str]]:
+    """Each file, and the format that it was taken as."""
+    for slot, declared in slots_of(judgement.verifier).items():
+        value = judgement.values.get(slot)
+        if isinstance(value, File):
+            yield slot, file_told(value.name, value.format_for(slot, tuple(declared["formats"])))
 
 
 def _judgement(
@@ -118,7 +128,7 @@ def _judgement(
 ) -> Judgement:
     if run is not None and not is_uuid7(run):
         raise WyrdError(Code.SPEC_400_VALIDATION, "a run id is a UUIDv7", field="--run")
-    subject = find_card(using, card)
+    subject = find_card(using, card, "--card")
     return Judgement.of(intent, _find_verifier(using, verifier, subject), subject.uid, run, group, (), values)
 
 
@@ -130,13 +140,19 @@ def _find_verifier(using: WyrdClient, text: str, subject: CardEnvelope) -> CardE
     """
     bound = [ref for ref in bound_refs(subject.spec, "spec") if matches(ref, text)]
     if len(bound) != 1 and "/Verifier/" in text:
-        return find_card(using, text)
+        return find_card(using, text, "VERIFIER")
     if not bound:
         bound = _declared(using, text)
     if len(bound) == 1:
         return using._run(registry.get(using.server_url, bound[0]))
     if not bound:
-        raise WyrdError(Code.SDK_404_UNKNOWN_VERIFIER, f"no Verifier {text!r} is declared", verifier=text)
+        known = [*bound_refs(subject.spec, "spec"), *_declared(using)]
+        raise WyrdError(
+            Code.SDK_404_UNKNOWN_VERIFIER,
+            f"no Verifier {text!r} is declared",
+            verifier=text,
+            verifiers=list(dict.fromkeys(ref.pinned for ref in known)),
+        )
     choices = sorted(ref.pinned for ref in bound)
     raise WyrdError(
         Code.SPEC_400_VALIDATION,
@@ -146,10 +162,16 @@ def _find_verifier(using: WyrdClient, text: str, subject: CardEnvelope) -> CardE
     )
 
 
-def _declared(using: WyrdClient, text: str) -> list[CardRef]:
+def _declared(using: WyrdClient, text: str = "") -> list[CardRef]:
+    """The active Verifiers of that name, or all on the first page of them."""
     head, _, version = text.partition("@")
     space, _, name = head.rpartition("/")
-    filters = {"kind": "Verifier", "name": name, "space": space or None, "include_prerelease": True}
+    filters = {
+        "kind": "Verifier",
+        "name": name or None,
+        "space": space or None,
+        "include_prerelease": True,
+    }
     items = using._run(registry.listing(using.server_url, filters)).items
     return [item.ref for item in items if item.status == "active" and version in ("", item.version)]
 
