@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,10 +56,26 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+SERVERS = frozenset({"weed", "temporal", "postgres"})
+"""What other tests of the same process may have started, and still need; so is the parser of files."""
+
+
 def processes() -> list[psutil.Process]:
-    """Every living process below this one."""
-    found = psutil.Process().children(recursive=True)
-    return [process for process in found if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    """Every living process below this one, servers of other tests left out."""
+    found: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parser = any("extract" in part for part in child.cmdline())
+            if child.name() not in SERVERS and not parser:
+                found += [child, *child.children(recursive=True)]
+    return [process for process in found if _lives(process)]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @dataclass
