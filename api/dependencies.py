@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Form
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 
 from api.problems import Document, refused_request
 from api.services import Services
@@ -26,6 +27,7 @@ TOKEN_HEADER = "x-wyrd-access-token"
 
 _CALLER = "wyrd.caller"
 
+Asked = TypeVar("Asked", bound=BaseModel)
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
@@ -102,6 +104,28 @@ async def json_body(request: Request) -> Any:
         raise WyrdError(
             Code.SPEC_400_VALIDATION, f"the body: {refused.reason}", reason=refused.reason, **details
         ) from None
+
+
+async def asked_by(request: Request, model: type[Asked], code: Code) -> tuple[Caller, Asked]:
+    """The caller and the body of a request, for the routes that must be fast.
+
+    The same checks in the same order as a `StrictRoute` with `Calling` and a body, without the
+    framework's resolution of parameters, which costs such a route more than all of its own work.
+    The route says what it takes with `body_of`.
+    """
+    who = await caller(request)
+    document = await json_body(request)
+    try:
+        return who, model.model_validate(document)
+    except ValidationError as error:
+        found = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors(include_url=False)]
+        raise refused_request(RequestValidationError(found), code) from None
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """What the API's description says of a body that `asked_by` reads."""
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 class _StrictRequest(Request):

@@ -154,7 +154,14 @@ def refused_request(error: RequestValidationError, code: Code) -> WyrdError:
     ]
     first = findings[0] if findings else {"field": "", "reason": "the request is not valid"}
     where = first["field"] or "the body"
-    return WyrdError(code, f"{where}: {first['reason']}", field=first["field"], errors=findings)
+    return WyrdError(
+        code,
+        f"{where}: {first['reason']}",
+        field=first["field"],
+        path=first["field"],
+        reason=first["reason"],
+        errors=findings,
+    )
 
 
 def from_http(error: HTTPException) -> WyrdError:

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from fastapi import Header, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import AfterValidator, AwareDatetime
 from starlette.types import Receive, Scope, Send
 
-from api.dependencies import Calling, Router, Serving, refused_with
+from api.dependencies import Calling, Router, Serving, asked_by, body_of, services
 from api.links import workflow_url
 from api.problems import Document
 from api.records import EndedExecution, VerifyRecords
@@ -56,32 +56,41 @@ class Answered(Document):
 router = Router(prefix="/v1/verification", tags=["verification"])
 
 
-@router.post("/execute", response_model=None, responses={200: {"model": ResultDocument}})
-@refused_with(Code.VERIFICATION_400_INPUT_INVALID)
-async def execute(request: Request, asked: ExecuteRequest, caller: Calling, serving: Serving) -> Response:
+@router.post(
+    "/execute",
+    response_model=None,
+    responses={200: {"model": ResultDocument}},
+    openapi_extra=body_of(ExecuteRequest),
+)
+async def execute(request: Request) -> Response:
     """Run a Verifier now and answer its result within 60 seconds."""
+    caller, asked = await asked_by(request, ExecuteRequest, Code.VERIFICATION_400_INPUT_INVALID)
+    verification = services(request).verification
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
     try:
-        result, ended = await serving.verification.verify.run(caller, asked, gone)
+        result, ended = await verification.verify.run(caller, asked, gone)
     except HungUp:
         return Response(status_code=499)
-    return Answered(result, serving.verification.records, ended)
+    return Answered(result, verification.records, ended)
 
 
-@router.post("/enqueue", status_code=202, response_model=None, responses={202: {"model": EnqueueAnswer}})
-@refused_with(Code.VERIFICATION_400_INPUT_INVALID)
-async def enqueue(
-    asked: ExecuteRequest,
-    caller: Calling,
-    serving: Serving,
-    idempotency_key: Annotated[str | None, Header()] = None,
-) -> Response:
-    """Accept an execution; the answer comes once its workflow is durably started."""
-    key = checked_key(idempotency_key)
+@router.post(
+    "/enqueue",
+    status_code=202,
+    response_model=None,
+    responses={202: {"model": EnqueueAnswer}},
+    openapi_extra=body_of(ExecuteRequest),
+)
+async def enqueue(request: Request) -> Response:
+    """Accept an execution; the answer comes once its workflow is durably started. Needs an
+    `idempotency-key` header of 8 to 256 visible ASCII characters."""
+    caller, asked = await asked_by(request, ExecuteRequest, Code.VERIFICATION_400_INPUT_INVALID)
+    serving = services(request)
+    key = checked_key(request.headers.get("idempotency-key"))
     execution_id, workflow_id = await serving.verification.submit.run(caller, asked, key)
     answer = {"execution_id": execution_id, "workflow_id": workflow_id}
     if (link := workflow_url(serving.settings, workflow_id)) is not None:
