@@ -4,7 +4,7 @@ An answer leaves first. Its record is then appended to a file of this process's 
 records that have gathered there go to the database together, because a transaction for each
 would cost every request more than judging it does. A record leaves the disk only when the
 database has it, also after a restart. What a crash can lose is the record of an answer given in
-the instant before the sync.
+the few milliseconds before the sync.
 """
 
 import asyncio
@@ -24,6 +24,10 @@ from store.database import Database
 from store.executions import EndedRow, NewExecution, record_ended
 from wyrd.wire.canonical import JsonRefused, strict_loads
 from wyrd.wire.verification import ExecutionStatus
+
+SYNC_SECONDS = 0.005
+"""How long records gather in memory before they are synced to disk together. A sync right after each
+answer would hold up the next request on the same connection for as long as judging it takes."""
 
 GATHER_SECONDS = 0.25
 """How long records gather on disk before they go to the database together."""
@@ -95,6 +99,7 @@ class VerifyRecords:
     async def _write(self) -> None:
         """Sync what is fresh to disk; what comes meanwhile goes with the next sync."""
         while self._fresh:
+            await self._pause(SYNC_SECONDS)
             async with self._disk:
                 fresh, self._fresh = self._fresh, []
                 try:
