@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
+from activities.folder import Folder
 from activities.sandbox import CodeCall, Sandbox
 from activities.sandbox.bubblewrap import Bubblewrap, unprivileged
-from activities.folder import Folder
 from activities.sandbox.worker import Worker
 
 _CHECK = """\
