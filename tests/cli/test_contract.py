@@ -166,6 +166,8 @@ def test_a_usage_error_is_64_in_both_formats(wyrd: Command, peer: Peer, argument
         (("verify", "polite", "--card", REF, "--input", "answer"), "--input"),
         (("verify", "polite", "--card", REF, "--run", "x"), "--run"),
         (("latest", REF), "NAME"),
+        (("executions", "list", "--verifier", "polite"), "--verifier"),
+        (("executions", "list", "--subject", "a/b"), "--subject"),
     ],
 )
 def test_a_usage_error_names_what_was_given_wrong(

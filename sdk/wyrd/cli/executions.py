@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from wyrd._client import executions
-from wyrd.cli.options import Form, Server, add, client
+from wyrd.cli.options import Form, Server, add, client, filtering
 from wyrd.cli.output import Format, outcome, show_table, terminal, to_json, working
 from wyrd.cli.results import CheckVerdict, show_result, verdict_exit
 from wyrd.errors import Code, WyrdError
@@ -60,8 +60,8 @@ def list_executions(
         executions.listing(
             using.server_url,
             {
-                "verifier": verifier,
-                "subject": subject,
+                "verifier": filtering(verifier, "--verifier"),
+                "subject": filtering(subject, "--subject"),
                 "verdict": verdict,
                 "status": status,
                 "run_id": run,

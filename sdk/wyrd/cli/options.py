@@ -15,6 +15,7 @@ from wyrd._client.envelope import CardEnvelope
 from wyrd.cli.output import Format
 from wyrd.client import WyrdClient
 from wyrd.errors import Code, WyrdError
+from wyrd.wire.ids import is_uuid7
 from wyrd.wire.names import KINDS
 from wyrd.wire.refs import CardRef
 
@@ -86,6 +87,13 @@ def exact(text: str, field: str = "REF", form: str = "space/Kind/name@version[#u
         return CardRef.parse(text)
     except ValueError:
         raise _no_name(text, field, form) from None
+
+
+def filtering(text: str | None, field: str) -> str | None:
+    """A Card to filter by: a uid, or `space/Kind/name` with or without a version."""
+    if text is None or is_uuid7(text) or _LATEST.fullmatch(text.partition("@")[0]) is not None:
+        return text
+    raise _no_name(text, field, "space/Kind/name[@version], and no uid")
 
 
 def _no_name(text: str, field: str, form: str) -> WyrdError:

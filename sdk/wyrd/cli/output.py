@@ -114,10 +114,14 @@ _LISTED = frozenset({"diagnostics", "errors", "last_lines"})
 
 def _told(error: WyrdError) -> Iterator[tuple[str, str]]:
     """The details that a person needs: what the remedy refers to, and what the message leaves out."""
+    told: set[str] = set()
     for name, value in error.details.items():
         if name in _LISTED or value is None or value in ("", [], {}):
             continue
         text = _short(value)
+        if text in told and f"details.{name}" not in error.remediation:
+            continue
+        told.add(text)
         asked = name in ("field", "path") or f"details.{name}" in error.remediation
         if asked or text not in error.message:
             yield name, text
