@@ -744,7 +744,7 @@ class WyrdError(Exception):
 
     @property
     def type(self) -> str:
-        return f"https://wyrd.dev/errors/{self.code}"
+        return f"urn:wyrd:error:{self.code}"
 
     def problem(self, request_id: str | None = None) -> dict[str, Any]:
         """The RFC 9457 document of this error."""

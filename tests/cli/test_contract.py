@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -194,7 +195,10 @@ def test_without_a_credential_the_command_line_has_its_own_code(wyrd: Command) -
 
 def test_a_server_that_is_not_there_is_69(wyrd: Command, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wyrd._client.transport.time.sleep", lambda _: None)
-    said = wyrd("list", "--server", "http://127.0.0.1:1", "--format", "json")
+    with socket.socket() as held:
+        # Bound and not listening: nobody else can be there.
+        held.bind(("127.0.0.1", 0))
+        said = wyrd("list", "--server", f"http://127.0.0.1:{held.getsockname()[1]}", "--format", "json")
     assert said.code == 69
     assert said.error["code"] == "WYRD_CLIENT_503_TRANSPORT_DOWN"
 

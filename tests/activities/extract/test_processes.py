@@ -21,6 +21,15 @@ from tests.activities.extract.documents import pdf
 ROOT = Path(__file__).parents[3]
 
 
+async def only_child(parent: psutil.Process) -> psutil.Process:
+    """The process of the one file under way, once those of earlier files are gone."""
+    while True:
+        found = [child for child in parent.children() if child.status() != psutil.STATUS_ZOMBIE]
+        if len(found) == 1:
+            return found[0]
+        await asyncio.sleep(0.01)
+
+
 async def zygote(files: Files) -> psutil.Process:
     """The process that forks one child a file, started if need be."""
     await files.check(b"x", "text")
@@ -93,7 +102,7 @@ async def test_a_cancelled_extraction_leaves_no_process(files: Files, stalled: S
     parent = await zygote(files)
     task = asyncio.create_task(extract_file(stalled.path, "pdf", timeout=60))
     await stalled.opened()
-    (child,) = parent.children()
+    child = await only_child(parent)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -105,7 +114,7 @@ async def test_a_parser_that_dies_makes_the_file_unreadable(files: Files, stalle
     parent = await zygote(files)
     task = asyncio.create_task(extract_file(stalled.path, "pdf", timeout=60))
     await stalled.opened()
-    (child,) = parent.children()
+    child = await only_child(parent)
     child.send_signal(signal.SIGSEGV)
     with pytest.raises(BlockFailure, match="died on the file \\(SIGSEGV\\)") as failure:
         await task
@@ -121,7 +130,7 @@ async def test_a_lost_zygote_may_be_tried_again_and_is_replaced(files: Files, st
     parent = await zygote(files)
     task = asyncio.create_task(extract_file(stalled.path, "pdf", timeout=60))
     await stalled.opened()
-    (child,) = parent.children()
+    child = await only_child(parent)
     parent.kill()
     with pytest.raises(BlockFailure) as failure:
         await task
