@@ -17,6 +17,8 @@ from store.settings import Settings
 
 _FIRST_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0
+_TOLD_EVERY = 60
+"""Attempts to reach Temporal between two lines of the log."""
 
 _log = logging.getLogger("wyrd.api")
 
@@ -42,6 +44,7 @@ class ServerServices(Services):
         await super().close()
 
     async def _connect(self) -> None:
+        attempts = 0
         while self.verifying is None:
             try:
                 client = await connect(self.settings)
@@ -50,7 +53,9 @@ class ServerServices(Services):
                 await verifying.open()
                 self.temporal, self.verifying = client, verifying
             except (RuntimeError, RPCError) as error:
-                _log.warning("Temporal is not reachable, and is tried again: %s", error)
+                if attempts % _TOLD_EVERY == 0:
+                    _log.warning("Temporal is not reachable, and is tried again: %s", error)
+                attempts += 1
                 await asyncio.sleep(_AGAIN_SECONDS)
         # What was loaded to start lives as long as the process: collections need not walk it again.
         gc.collect()
