@@ -6,15 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-
 from activities.bundle import Bundles
 from activities.context import ExecutionContext
 from engine.capture import Capture
 from engine.result import kept_inputs
 from store.caller import Tenant
 from store.database import Database, utc_now
-from store.executions import Executions
+from store.executions import find_execution
 from wyrd.errors import WyrdError
 from wyrd.wire.canonical import strict_loads
 from wyrd.wire.refs import CardRef
@@ -76,7 +74,7 @@ async def kept_at_end(database: Database, bundles: Bundles, tenant: Tenant, exec
     Evidence of a Verifier that captures less than everything goes however the execution ended, and so
     does that of a Verifier which cannot be read any more.
     """
-    row = await database.read(_find, tenant, execution_id)
+    row = await database.read(find_execution, tenant, execution_id)
     if row is None or row.ended_at is not None:
         return None
     try:
@@ -88,7 +86,3 @@ async def kept_at_end(database: Database, bundles: Bundles, tenant: Tenant, exec
     if mode is Capture.FULL:
         return None
     return json.dumps(kept_inputs(strict_loads(row.inputs, max_depth=128), mode))
-
-
-def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
-    return Executions(connection, tenant).find(execution_id)

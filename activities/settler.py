@@ -21,7 +21,13 @@ from activities.record import kept_at_end
 from activities.starting import Startable, start_verification
 from store.caller import Tenant
 from store.database import Database, utc_now
-from store.executions import Executions, forget_keys, open_executions
+from store.executions import (
+    Executions,
+    acknowledge_executions,
+    find_execution,
+    forget_keys,
+    open_executions,
+)
 from store.leases import hold, release
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
@@ -127,7 +133,7 @@ class Settler:
             return
         if described.status is WorkflowExecutionStatus.RUNNING or described.status is None:
             if not row.acknowledged:
-                await self.database.write(_acknowledge, tenant, row.execution_id)
+                await self.database.write(acknowledge_executions, tenant, [row.execution_id])
             return
         await self._end(tenant, row, *_ENDS.get(described.status, _ENDS[WorkflowExecutionStatus.FAILED]))
 
@@ -140,7 +146,7 @@ class Settler:
             _log.info("execution %s was settled as %s", row.execution_id, status.value)
 
     async def _start_again(self, tenant: Tenant, execution_id: str) -> None:
-        row = await self.database.read(_find, tenant, execution_id)
+        row = await self.database.read(find_execution, tenant, execution_id)
         if row is None or row.ended_at is not None:
             return
         try:
@@ -156,20 +162,12 @@ class Settler:
                 tenant, execution_id, row.verifier, row.subject, row.timeout_seconds, bundle.plan.shape
             ),
         )
-        await self.database.write(_acknowledge, tenant, execution_id)
+        await self.database.write(acknowledge_executions, tenant, [execution_id])
         _log.info("execution %s was started again", execution_id)
 
 
 def _open_rows(connection: Connection, after: Mark | None) -> list[Any]:
     return open_executions(connection, older_than=utc_now() - SETTLED_AGE, after=after, limit=_BATCH)
-
-
-def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
-    return Executions(connection, tenant).find(execution_id)
-
-
-def _acknowledge(connection: Connection, tenant: Tenant, execution_id: str) -> None:
-    Executions(connection, tenant).acknowledge([execution_id])
 
 
 def _end(

@@ -42,7 +42,7 @@ from engine.states import States
 from store.blobs import BlobStore
 from store.caller import Tenant
 from store.database import Database
-from store.executions import Executions
+from store.executions import Executions, find_execution
 from workflows import contracts
 from workflows.contracts import (
     BlockEnded,
@@ -239,7 +239,7 @@ class VerificationActivities:
             self._kept.move_to_end(argument.execution_id)
             return loaded
         tenant = _tenant(argument)
-        row = await self._database.read(_find, tenant, argument.execution_id)
+        row = await self._database.read(find_execution, tenant, argument.execution_id)
         if row is None:
             raise ApplicationError("the execution is not recorded", type="NotRecorded", non_retryable=True)
         bundle = await self._bundles.of(tenant, row.verifier_uid)
@@ -327,10 +327,6 @@ def _ran_before(argument: FinishExecution) -> bool:
 
 def _tenant(argument: contracts.Of) -> Tenant:
     return Tenant(argument.tenant_id, argument.tenant_slug)
-
-
-def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
-    return Executions(connection, tenant).find(execution_id)
 
 
 def _record(

@@ -24,7 +24,15 @@ from engine.evidence import Evidence
 from store.caller import Caller, Permission, Tenant
 from store.cards import Cards
 from store.database import Database, utc_now
-from store.executions import Accepted, Executions, NewExecution, new_execution_id, workflow_id_of
+from store.executions import (
+    Accepted,
+    Executions,
+    NewExecution,
+    acknowledge_executions,
+    find_execution,
+    new_execution_id,
+    workflow_id_of,
+)
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import digest
 from wyrd.wire.verification import ExecuteRequest
@@ -166,13 +174,13 @@ class Submit:
         self._acknowledge(tenant, new.execution_id)
 
     async def _start_unless_acknowledged(self, tenant: Tenant, bound: Bound, execution_id: str) -> None:
-        row = await self._database.read(_find, tenant, execution_id)
+        row = await self._database.read(find_execution, tenant, execution_id)
         if row is None or row.acknowledged:
             return
         new = NewExecution(**{name: getattr(row, name) for name in NewExecution.__dataclass_fields__})
         await self._start(tenant, bound, new)
         # At once: whoever came first with this key may be withdrawing the row after a failed start.
-        if not await self._database.write(_acknowledge, tenant, [execution_id]):
+        if not await self._database.write(acknowledge_executions, tenant, [execution_id]):
             raise WyrdError(
                 Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal could not be reached", service="temporal"
             )
@@ -189,7 +197,7 @@ class Submit:
             noted, self._unacknowledged = self._unacknowledged, defaultdict(list)
             for tenant, execution_ids in noted.items():
                 try:
-                    await self._database.write(_acknowledge, tenant, execution_ids)
+                    await self._database.write(acknowledge_executions, tenant, execution_ids)
                 except Exception as error:
                     _log.warning("acknowledgements are left to the settler: %s", error)
 
@@ -222,20 +230,12 @@ def _withdraw(connection: Connection, tenant: Tenant, execution_id: str) -> None
     Executions(connection, tenant).withdraw(execution_id)
 
 
-def _acknowledge(connection: Connection, tenant: Tenant, execution_ids: list[str]) -> int:
-    return Executions(connection, tenant).acknowledge(execution_ids)
-
-
 def _repeated(connection: Connection, caller: Caller, key: str, body: str) -> str | None:
     return Executions(connection, caller.tenant).accepted_before(key, body, caller.principal_id)
 
 
 def _body_digest(asked: ExecuteRequest) -> str:
     return digest({"route": "enqueue", "body": asked.model_dump(mode="json")})
-
-
-def _find(connection: Connection, tenant: Tenant, execution_id: str) -> Any:
-    return Executions(connection, tenant).find(execution_id)
 
 
 def _count_waiting(connection: Connection, tenant: Tenant, limit: int) -> int:

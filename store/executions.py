@@ -322,6 +322,16 @@ def _beyond(mark: tuple[datetime, str], *, newer: bool) -> Any:
     return or_(first, and_(times == created_at, ids > execution_id if newer else ids < execution_id))
 
 
+def find_execution(connection: Connection, tenant: Tenant, execution_id: str) -> Row[Any] | None:
+    """One execution of the tenant, as a transaction of its own."""
+    return Executions(connection, tenant).find(execution_id)
+
+
+def acknowledge_executions(connection: Connection, tenant: Tenant, execution_ids: Sequence[str]) -> int:
+    """As `Executions.acknowledge`, as a transaction of its own."""
+    return Executions(connection, tenant).acknowledge(execution_ids)
+
+
 @dataclass(frozen=True)
 class EndedRow:
     """An execution that has already ended when it is recorded: a verify."""

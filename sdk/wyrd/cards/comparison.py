@@ -106,8 +106,6 @@ NEEDS_EXPECTED: Final = frozenset(
 )
 """Operators whose operand is `expected` and may not be null."""
 
-TAKES_EXPECTED: Final = NEEDS_EXPECTED | {"equals", "not_equals"}
-
 METRICS: Final = ("kl", "js", "wasserstein")
 TYPE_WORDS: Final = ("null", "bool", "number", "string", "array", "object")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
@@ -190,6 +190,3 @@ class Card(Lenient):
             space=self.metadata.space,
             uid=self.metadata.uid,
         )
-
-
-Phase = Literal["pending", "active", "deprecated", "failed", "expired", "deleted"]

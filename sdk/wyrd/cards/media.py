@@ -55,10 +55,6 @@ EXTRACTABLE: Final = frozenset(("pdf", "docx", "xlsx", "pptx", "csv", "json", "t
 PROVIDER_NATIVE: Final = frozenset(("png", "jpeg", "gif", "webp", "pdf", "text"))
 
 _CANONICAL: Final = {spelling: name for name, others in SPELLINGS.items() for spelling in (name, *others)}
-_MIME: Final = {
-    name: next((spelling for spelling in others if "/" in spelling), "application/octet-stream")
-    for name, others in SPELLINGS.items()
-}
 
 
 def canonical_format(text: str) -> str | None:
@@ -83,18 +79,3 @@ def foreign_ending(filename: str, accepted: tuple[str, ...]) -> str | None:
     _, dot, ending = filename.lower().rpartition(".")
     foreign = ending in _FOREIGN or (ending in _PLAIN and "text" not in accepted)
     return f".{ending}" if dot and foreign else None
-
-
-def mime_type(name: str) -> str:
-    """The MIME type of a canonical format."""
-    return _MIME[name]
-
-
-def extractable(name: str) -> bool:
-    """Whether an extract step can read the canonical format."""
-    return name in EXTRACTABLE
-
-
-def provider_native(name: str) -> bool:
-    """Whether model providers take the canonical format as it is, for a media placeholder."""
-    return name in PROVIDER_NATIVE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
@@ -26,22 +26,7 @@ Kind = Literal[
     "Operator",
     "Source",
 ]
-KINDS: tuple[Kind, ...] = (
-    "Data",
-    "Model",
-    "Experiment",
-    "Prompt",
-    "Agent",
-    "Verifier",
-    "Service",
-    "Policy",
-    "Mcp",
-    "Audit",
-    "Artifact",
-    "Trigger",
-    "Operator",
-    "Source",
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 """Every kind that can be declared, in the order that ties between Cards are broken."""
 
 DEFAULT_SPACE = "default"
