@@ -28,13 +28,19 @@ class Permission(StrEnum):
     EXECUTIONS_CANCEL = "executions.cancel"
     PRINCIPALS_MANAGE = "principals.manage"
     CONNECTIONS_MANAGE = "connections.manage"
+    BIFROST_READ = "bifrost.read"
+    BIFROST_RECORD = "bifrost.record"
+    BIFROST_TABLES_WRITE = "bifrost.tables.write"
+    BIFROST_ADMINISTER = "bifrost.administer"
 
 
-_VIEW = frozenset({Permission.CARDS_READ, Permission.EXECUTIONS_READ})
-_RUN = frozenset({Permission.VERIFY, Permission.SUBMIT})
+_VIEW = frozenset({Permission.CARDS_READ, Permission.EXECUTIONS_READ, Permission.BIFROST_READ})
+_RUN = frozenset({Permission.VERIFY, Permission.SUBMIT, Permission.BIFROST_RECORD})
 PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.ADMIN: frozenset(Permission),
-    Role.EDITOR: _VIEW | _RUN | {Permission.CARDS_WRITE, Permission.EXECUTIONS_CANCEL},
+    Role.EDITOR: _VIEW
+    | _RUN
+    | {Permission.CARDS_WRITE, Permission.EXECUTIONS_CANCEL, Permission.BIFROST_TABLES_WRITE},
     Role.VIEWER: _VIEW,
     Role.SERVICE: _VIEW | _RUN,
 }

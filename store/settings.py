@@ -36,6 +36,22 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
 
+    grpc_port: int = Field(50051, ge=0, le=65535)
+    """Port of the gRPC door for batches of rows; 0 takes a free one."""
+
+    warehouse_url: str | None = None
+    """`s3://bucket/prefix` of the tables, on the S3 server of the blobs; none means `home`/warehouse."""
+    publish_rows: int = Field(5000, ge=1)
+    """Rows of one table that are published as soon as they have gathered."""
+    publish_seconds: float = Field(30.0, gt=0)
+    """How long rows wait to be published at most."""
+    max_unpublished_bytes: int = Field(4 * 1024**3, ge=1024)
+    """Bytes of one tenant that may wait to be published before batches are refused with INGEST_BUSY."""
+    query_workers: int | None = Field(None, ge=1)
+    """Query processes, and so queries that run at once; none means one a core."""
+    query_seconds: float = Field(60.0, gt=0)
+    """How long a query may take when it asks for no deadline, and at most."""
+
     temporal_address: str = "127.0.0.1:7233"
     temporal_namespace: str = "default"
     temporal_ui_url: str | None = Field(None, pattern=r"^https?://")

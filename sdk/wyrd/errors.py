@@ -662,6 +662,176 @@ class Code(Enum):
         "The object storage cannot be reached",
         "Try again shortly.",
     )
+    VALA_400_SCHEMA_PARSE = (
+        "WYRD_VALA_400_SCHEMA_PARSE",
+        "The table's schema cannot be read",
+        "Correct the schema at the place that details.detail names.",
+    )
+    VALA_400_QUERY_INVALID_SQL = (
+        "WYRD_VALA_400_QUERY_INVALID_SQL",
+        "The query is not allowed or not SQL",
+        "Send one SELECT over known tables and functions; the detail names the place.",
+    )
+    VALA_400_FILTER_INVALID = (
+        "WYRD_VALA_400_FILTER_INVALID",
+        "The filter is not valid",
+        "Correct the filter that details.detail names.",
+    )
+    VALA_400_BIFROST_UNDECLARED_FIELD = (
+        "WYRD_VALA_400_BIFROST_UNDECLARED_FIELD",
+        "A row has a column that its table does not declare",
+        "Remove the column that details.field names, or declare it with a new version of the table.",
+    )
+    VALA_400_BIFROST_UNSUPPORTED_TYPE = (
+        "WYRD_VALA_400_BIFROST_UNSUPPORTED_TYPE",
+        "A column has a type that tables cannot hold",
+        "Change the type of the column that details.field names.",
+    )
+    VALA_400_BIFROST_RESERVED_COLUMN = (
+        "WYRD_VALA_400_BIFROST_RESERVED_COLUMN",
+        "A column has a name that Wyrd keeps for itself",
+        "Rename the column that details.column names.",
+    )
+    VALA_400_BIFROST_INVALID_COMPACTION_TARGET = (
+        "WYRD_VALA_400_BIFROST_INVALID_COMPACTION_TARGET",
+        "The target size of data files is out of range",
+        "Give a target size between 1 MiB and 1 GiB.",
+    )
+    VALA_400_BIFROST_INVALID_PHYSICAL_LAYOUT = (
+        "WYRD_VALA_400_BIFROST_INVALID_PHYSICAL_LAYOUT",
+        "The table's layout is not valid",
+        "Name columns of the table in its layout.",
+    )
+    VALA_400_INGEST_PROTO = (
+        "WYRD_VALA_400_INGEST_PROTO",
+        "The batch cannot be read",
+        "Send one Arrow IPC stream with the table's columns, or JSON rows.",
+    )
+    VALA_400_OTLP_REQUEST_MALFORMED = (
+        "WYRD_VALA_400_OTLP_REQUEST_MALFORMED",
+        "The body is not an OTLP request",
+        "Send OTLP as protobuf or JSON, with the matching content type.",
+    )
+    VALA_400_VARIANT_INVALID_JSON = (
+        "WYRD_VALA_400_VARIANT_INVALID_JSON",
+        "A free-form value is not JSON",
+        "Send valid JSON in the field that details.field names.",
+    )
+    VALA_400_VARIANT_TOO_DEEP = (
+        "WYRD_VALA_400_VARIANT_TOO_DEEP",
+        "A free-form value is nested too deeply",
+        "Flatten the value that details.field names.",
+    )
+    VALA_401_INGEST_AUTH = (
+        "WYRD_VALA_401_INGEST_AUTH",
+        "The batch carries no valid credential",
+        "Send a valid token in x-wyrd-access-token.",
+    )
+    VALA_403_BIFROST_CARD_SCOPE = (
+        "WYRD_VALA_403_BIFROST_CARD_SCOPE",
+        "An observation names a Card outside the caller's graph",
+        "Record only about Cards of the Service this credential is bound to.",
+    )
+    VALA_403_BIFROST_RESERVED_BUILTIN_WRITE = (
+        "WYRD_VALA_403_BIFROST_RESERVED_BUILTIN_WRITE",
+        "Only Wyrd writes that table",
+        "Write to a table of vala.datasets.",
+    )
+    VALA_403_QUERY_FORBIDDEN = (
+        "WYRD_VALA_403_QUERY_FORBIDDEN",
+        "The caller may not query",
+        "Use a credential whose role permits queries.",
+    )
+    VALA_404_BIFROST_TABLE_NOT_FOUND = (
+        "WYRD_VALA_404_BIFROST_TABLE_NOT_FOUND",
+        "No such table",
+        "List the tables, or register this one.",
+    )
+    VALA_404_RUNNING_QUERY_NOT_FOUND = (
+        "WYRD_VALA_404_RUNNING_QUERY_NOT_FOUND",
+        "No such running query",
+        "It may have ended already; list the running ones.",
+    )
+    VALA_404_TRACE_NOT_FOUND = (
+        "WYRD_VALA_404_TRACE_NOT_FOUND",
+        "No span of that trace is recorded",
+        "Check the trace id; spans may still be on their way.",
+    )
+    VALA_409_BIFROST_FINGERPRINT_MISMATCH = (
+        "WYRD_VALA_409_BIFROST_FINGERPRINT_MISMATCH",
+        "The table exists with other columns",
+        "Only add nullable columns, or use a new table name.",
+    )
+    VALA_409_BIFROST_LAYOUT_MISMATCH = (
+        "WYRD_VALA_409_BIFROST_LAYOUT_MISMATCH",
+        "The table exists with another layout",
+        "Use the layout it was registered with.",
+    )
+    VALA_409_BIFROST_COMPACTION_TARGET_MISMATCH = (
+        "WYRD_VALA_409_BIFROST_COMPACTION_TARGET_MISMATCH",
+        "The table exists with another compaction target",
+        "Use the target it was registered with.",
+    )
+    VALA_409_BIFROST_COMPACTION_TYPE_MISMATCH = (
+        "WYRD_VALA_409_BIFROST_COMPACTION_TYPE_MISMATCH",
+        "The table exists with another compaction type",
+        "Use the type it was registered with.",
+    )
+    VALA_409_BIFROST_COMMIT_CONFLICT = (
+        "WYRD_VALA_409_BIFROST_COMMIT_CONFLICT",
+        "Another writer changed the table",
+        "Try again.",
+    )
+    VALA_413_PAYLOAD_TOO_LARGE = (
+        "WYRD_VALA_413_PAYLOAD_TOO_LARGE",
+        "The batch is too large",
+        "Send smaller batches.",
+    )
+    VALA_413_QUERY_RESULT_TOO_LARGE = (
+        "WYRD_VALA_413_QUERY_RESULT_TOO_LARGE",
+        "The answer is over its limit",
+        "Ask for less, aggregate, or raise the limit of the request.",
+    )
+    VALA_413_VARIANT_TOO_LARGE = (
+        "WYRD_VALA_413_VARIANT_TOO_LARGE",
+        "A free-form value is too large",
+        "Store less in the field that details.field names.",
+    )
+    VALA_429_INGEST_BUSY = (
+        "WYRD_VALA_429_INGEST_BUSY",
+        "Too much is waiting to be published",
+        "Try again shortly.",
+    )
+    VALA_429_QUERY_QUEUE_FULL = (
+        "WYRD_VALA_429_QUERY_QUEUE_FULL",
+        "Too many queries are waiting",
+        "Try again shortly.",
+    )
+    VALA_500_BIFROST_INTERNAL = (
+        "WYRD_VALA_500_BIFROST_INTERNAL",
+        "Bifrost failed",
+        "Try again; if it persists, report the request id.",
+    )
+    VALA_503_BIFROST_CATALOG_UNREACHABLE = (
+        "WYRD_VALA_503_BIFROST_CATALOG_UNREACHABLE",
+        "The catalog of tables cannot be reached",
+        "Try again shortly.",
+    )
+    VALA_503_BIFROST_STORAGE_UNREACHABLE = (
+        "WYRD_VALA_503_BIFROST_STORAGE_UNREACHABLE",
+        "The storage of tables cannot be reached",
+        "Try again shortly.",
+    )
+    VALA_504_QUERY_TIMEOUT = (
+        "WYRD_VALA_504_QUERY_TIMEOUT",
+        "The query took too long",
+        "Ask for less, or give it more time.",
+    )
+    VALA_507_WAL_DISK_FULL = (
+        "WYRD_VALA_507_WAL_DISK_FULL",
+        "There is no room to record more",
+        "Free disk space on the server; nothing acknowledged is lost.",
+    )
     SERVER_503_NOT_READY = (
         "WYRD_SERVER_503_NOT_READY",
         "The server is not ready",

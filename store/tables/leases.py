@@ -9,7 +9,7 @@ from store.tables.metadata import Instant, metadata
 leases = Table(
     "leases",
     metadata,
-    Column("name", String(64), primary_key=True),
+    Column("name", String(255), primary_key=True),
     Column("holder", String(64), nullable=False),
     Column("until", Instant, nullable=False),
 )
