@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.bundle import Bundles
-from activities.record import kept_at_end
+from activities.record import WithoutResult, without_result
 from activities.starting import Startable, start_verification
 from store.caller import Tenant
 from store.database import Database, utc_now
@@ -140,8 +140,8 @@ class Settler:
     async def _end(
         self, tenant: Tenant, row: Any, status: ExecutionStatus, code: Code | None, message: str
     ) -> None:
-        kept = await kept_at_end(self.database, self.bundles, tenant, row.execution_id)
-        ended = await self.database.write(_end, tenant, row.execution_id, status, code, message, kept)
+        left = await without_result(self.database, self.bundles, tenant, row.execution_id)
+        ended = await self.database.write(_end, tenant, row.execution_id, status, code, message, left)
         if ended:
             _log.info("execution %s was settled as %s", row.execution_id, status.value)
 
@@ -177,9 +177,11 @@ def _end(
     status: ExecutionStatus,
     code: Code | None,
     message: str,
-    kept: str | None,
+    left: WithoutResult,
 ) -> bool:
-    return Executions(connection, tenant).end(execution_id, status, code, message, kept=kept)
+    return Executions(connection, tenant).end(
+        execution_id, status, code, message, kept=left.kept, batches=left.batches
+    )
 
 
 def _forget_old_keys(connection: Connection) -> int:

@@ -31,7 +31,7 @@ from activities.bundle import Bundles
 from activities.context import ExecutionContext
 from activities.judging import TookTooLong, is_small, judge_all, off_loop
 from activities.ledger import SqlLedger
-from activities.record import ExecutionNames, kept_at_end, result_document
+from activities.record import ExecutionNames, result_batches, result_document, without_result
 from engine.capture import Capture
 from engine.ends import Attempt, BlockDocument, requirement_failure, step_failure
 from engine.evidence import Evidence
@@ -41,8 +41,9 @@ from engine.retries import next_wait
 from engine.states import States
 from store.blobs import BlobStore
 from store.caller import Tenant
-from store.database import Database
+from store.database import Database, utc_now
 from store.executions import Executions, find_execution
+from store.outbox import Batch
 from workflows import contracts
 from workflows.contracts import (
     BlockEnded,
@@ -199,9 +200,12 @@ class VerificationActivities:
             states.requirements[end.block - len(plan.shape.steps)] = end.letter
         decision = decision_of(plan, states)
         outcome = await off_loop(context, outcome_document, plan, states, context.evidence, ends, decision)
-        result = await off_loop(context, json.dumps, result_document(loaded.names, context, outcome))
+        ended_at = utc_now()
+        document = result_document(loaded.names, context, outcome, ended_at)
+        result = await off_loop(context, json.dumps, document)
+        batches = await off_loop(context, result_batches, loaded.names, context, outcome, ended_at)
         kept = json.dumps(kept_inputs(context.evidence.inputs, context.capture)) if context.forgets else None
-        await self._database.write(_record, context, result, kept, decision.verdict.value)
+        await self._database.write(_record, context, result, kept, decision.verdict.value, batches)
         self._kept.pop(context.execution_id, None)
         counts = decision.counts
         return VerificationEnded(
@@ -216,11 +220,16 @@ class VerificationActivities:
     async def end_execution(self, argument: EndExecution) -> None:
         code = None if argument.code is None else code_named(argument.code)
         tenant = _tenant(argument)
-        kept = await kept_at_end(self._database, self._bundles, tenant, argument.execution_id)
+        left = await without_result(self._database, self._bundles, tenant, argument.execution_id)
 
         def work(connection: Connection) -> None:
             Executions(connection, tenant).end(
-                argument.execution_id, ExecutionStatus(argument.status), code, argument.message, kept=kept
+                argument.execution_id,
+                ExecutionStatus(argument.status),
+                code,
+                argument.message,
+                kept=left.kept,
+                batches=left.batches,
             )
 
         await self._database.write(work)
@@ -330,10 +339,20 @@ def _tenant(argument: contracts.Of) -> Tenant:
 
 
 def _record(
-    connection: Connection, context: ExecutionContext, result: str, kept: str | None, verdict: str
+    connection: Connection,
+    context: ExecutionContext,
+    result: str,
+    kept: str | None,
+    verdict: str,
+    batches: Sequence[Batch],
 ) -> None:
     Executions(connection, context.tenant).complete(
-        context.execution_id, verdict=verdict, result=result, started_at=context.started_at, kept=kept
+        context.execution_id,
+        verdict=verdict,
+        result=result,
+        started_at=context.started_at,
+        kept=kept,
+        batches=batches,
     )
 
 

@@ -15,14 +15,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
-
 from api.problems import json_bytes
 from api.spool import Segment, left_behind, read_lines
+from bifrost.verifications import EndedVerification
 from store.caller import Tenant
 from store.database import Database
 from store.executions import EndedRow, NewExecution, record_ended
 from wyrd.wire.canonical import JsonRefused, strict_loads
+from wyrd.wire.refs import CardRef
 from wyrd.wire.verification import ExecutionStatus
 
 SYNC_SECONDS = 0.005
@@ -147,7 +147,8 @@ class VerifyRecords:
         if not synced:
             return True
         try:
-            await self._database.write(_record, synced)
+            rows = await asyncio.to_thread(_rows, synced)
+            await self._database.write(record_ended, rows)
         except Exception as error:
             _log.warning("storing %s verifies failed and is tried again: %s", len(synced), error)
             if segment is None:
@@ -167,7 +168,7 @@ class VerifyRecords:
         stored = True
         for line in await asyncio.to_thread(read_lines, path):
             try:
-                await self._database.write(_record, [_of_line(line)])
+                await self._database.write(record_ended, await asyncio.to_thread(_rows, [_of_line(line)]))
             except Exception as error:
                 _log.warning("a verify in %s is still not stored: %s", path, error)
                 stored = False
@@ -183,8 +184,9 @@ class VerifyRecords:
             return
 
 
-def _record(connection: Connection, ended: Sequence[EndedExecution]) -> None:
-    record_ended(connection, [_row(one) for one in ended])
+def _rows(ended: Sequence[EndedExecution]) -> list[EndedRow]:
+    """The rows to store. Large documents are read and written here, outside the database's one writer."""
+    return [_row(one) for one in ended]
 
 
 def _row(ended: EndedExecution) -> EndedRow:
@@ -198,7 +200,34 @@ def _row(ended: EndedExecution) -> EndedRow:
         ended.result,
         code,
         message,
+        _verification(ended).batches(),
     )
+
+
+def _verification(ended: EndedExecution) -> EndedVerification:
+    new = ended.new
+    outcome = None if ended.result is None else _document(ended.result)["outcome"]
+    return EndedVerification(
+        execution_id=new.execution_id,
+        verifier=CardRef.parse(f"{new.verifier}#{new.verifier_uid}"),
+        subject=CardRef.parse(f"{new.subject}#{new.subject_uid}"),
+        owner=None if new.owner is None else CardRef.parse(f"{new.owner}#{new.owner_uid}"),
+        source=new.source,
+        principal_id=new.principal_id,
+        binding_id=new.binding_id,
+        run_id=new.run_id,
+        group_id=new.group_id,
+        session_id=new.session_id,
+        workflow_id=None,
+        started_at=new.created_at,
+        ended_at=ended.ended_at,
+        inputs=_document(new.inputs),
+        outcome=outcome,
+    )
+
+
+def _document(text: str) -> Any:
+    return strict_loads(text, max_depth=_DEPTH)
 
 
 def _line(ended: EndedExecution) -> bytes:

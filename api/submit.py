@@ -151,6 +151,8 @@ class Submit:
             binding_id=new.binding_id,
             run_id=new.run_id,
             group_id=new.group_id,
+            principal_id=new.principal_id,
+            session_id=new.session_id,
         )
         self._activities.expect(names, context)
 

@@ -88,10 +88,9 @@ class Verify:
         except HungUp:
             self._records.keep(_ended(caller, asked, bound, context, ExecutionStatus.CANCELLED))
             raise
-        result = result_document(_names(bound, asked), context, outcome)
         completed = ExecutionStatus.COMPLETED
         ended = await off_loop(context, _ended, caller, asked, bound, context, completed, outcome["verdict"])
-        return result, ended
+        return result_document(_names(caller, bound, asked), context, outcome, ended.ended_at), ended
 
     async def _judge(self, context: ExecutionContext, deadline: float) -> dict[str, Any]:
         runner = None if context.bundle.pure else (await self._workshop.get()).runner
@@ -161,10 +160,11 @@ def new_execution(
         inputs=inputs,
         timeout_seconds=timeout_seconds,
         created_at=created_at,
+        session_id=asked.session_id,
     )
 
 
-def _names(bound: Bound, asked: ExecuteRequest) -> ExecutionNames:
+def _names(caller: Caller, bound: Bound, asked: ExecuteRequest) -> ExecutionNames:
     target = bound.target
     return ExecutionNames(
         verifier=target.verifier,
@@ -175,6 +175,8 @@ def _names(bound: Bound, asked: ExecuteRequest) -> ExecutionNames:
         binding_id=target.bindings[0].binding_id,
         run_id=asked.run_id,
         group_id=asked.group_id,
+        principal_id=caller.principal_id,
+        session_id=asked.session_id,
     )
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, lite
 
 from store.caller import Tenant
 from store.database import insert_or_nothing, utc_now
+from store.outbox import Batch, Outbox, add_batches
 from store.tables.executions import execution_blocks, executions, submission_keys
 from wyrd.errors import Code
 from wyrd.wire.ids import uuid7
@@ -42,6 +43,7 @@ class NewExecution:
     inputs: str
     timeout_seconds: float
     created_at: datetime
+    session_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,12 +172,21 @@ class Executions:
         )
 
     def complete(
-        self, execution_id: str, *, verdict: str, result: str, started_at: datetime, kept: str | None = None
+        self,
+        execution_id: str,
+        *,
+        verdict: str,
+        result: str,
+        started_at: datetime,
+        kept: str | None = None,
+        batches: Sequence[Batch] = (),
     ) -> bool:
-        """Record the verdict and the result, unless the execution has ended already. `kept`: as for `end`."""
+        """Record the verdict and the result, unless the execution has ended already. `kept`, `batches`:
+        as for `end`."""
         return self._end(
             execution_id,
             kept,
+            batches,
             status=ExecutionStatus.COMPLETED.value,
             verdict=verdict,
             result=result,
@@ -192,15 +203,17 @@ class Executions:
         message: str | None,
         *,
         kept: str | None = None,
+        batches: Sequence[Batch] = (),
     ) -> bool:
         """Record an end without a verdict, unless the execution has ended already.
 
         With `kept`, the JSON of what may stay of the inputs, all other evidence goes: the inputs as
-        they were sent, and what blocks put out.
+        they were sent, and what blocks put out. `batches` are what the end leaves in Bifrost.
         """
         return self._end(
             execution_id,
             kept,
+            batches,
             status=status.value,
             error_code=None if code is None else str(code),
             # Text of other systems may be in it, and PostgreSQL takes no NUL.
@@ -297,7 +310,7 @@ class Executions:
     def _insert_row(self, new: NewExecution, **more: Any) -> None:
         self.connection.execute(insert(executions), _row(self.tenant, new, **more))
 
-    def _end(self, execution_id: str, kept: str | None, **values: Any) -> bool:
+    def _end(self, execution_id: str, kept: str | None, batches: Sequence[Batch], **values: Any) -> bool:
         if kept is not None:
             values["inputs"] = kept
         done = self.connection.execute(
@@ -305,14 +318,17 @@ class Executions:
             .where(self._mine, executions.c.execution_id == execution_id, _OPEN)
             .values(acknowledged=True, ended_at=utc_now(), **values)
         )
-        if done.rowcount and kept is not None:
+        if not done.rowcount:
+            return False
+        Outbox(self.connection, self.tenant).add(batches)
+        if kept is not None:
             self.connection.execute(
                 execution_blocks.delete().where(
                     execution_blocks.c.tenant_id == self.tenant.id,
                     execution_blocks.c.execution_id == execution_id,
                 )
             )
-        return bool(done.rowcount)
+        return True
 
 
 def _beyond(mark: tuple[datetime, str], *, newer: bool) -> Any:
@@ -344,10 +360,12 @@ class EndedRow:
     result: str | None = None
     error_code: str | None = None
     error_message: str | None = None
+    batches: Sequence[Batch] = ()
 
 
 def record_ended(connection: Connection, ended: Sequence[EndedRow]) -> None:
-    """Insert verifies, of any tenants, in one statement; one that is recorded already stays as it is."""
+    """Insert verifies, of any tenants, with what they leave in Bifrost; one that is recorded already
+    stays as it is."""
     rows = [
         _row(
             one.tenant,
@@ -365,6 +383,7 @@ def record_ended(connection: Connection, ended: Sequence[EndedRow]) -> None:
     ]
     if rows:
         connection.execute(insert_or_nothing(connection, executions), rows)
+        add_batches(connection, [(one.tenant, batch) for one in ended for batch in one.batches])
 
 
 def _row(tenant: Tenant, new: NewExecution, **more: Any) -> dict[str, Any]:

@@ -39,6 +39,7 @@ executions = Table(
     Column("principal_id", String(36)),
     Column("run_id", String(36)),
     Column("group_id", String(256)),
+    Column("session_id", String(36)),
     Column("inputs", Text, nullable=False),
     Column("timeout_seconds", Float, nullable=False),
     Column("acknowledged", Boolean, nullable=False),

@@ -35,20 +35,22 @@ def ended(tenant: Tenant, value: Any = "é\u2028") -> EndedExecution:
         execution_id=uuid7(),
         source="verify",
         verifier_uid=uuid7(),
-        verifier="a/Verifier/b@1.0.0",
+        verifier="tests/Verifier/rule@1.0.0",
         subject_uid=uuid7(),
-        subject="a/Service/c@1.0.0",
+        subject="tests/Service/desk@1.0.0",
         owner_uid=None,
         owner=None,
         binding_id=None,
         principal_id=None,
         run_id=None,
         group_id=None,
-        inputs=json.dumps({"a": value}),
+        inputs=json.dumps({"a": {"kind": "json", "value": value}}),
         timeout_seconds=60.0,
         created_at=now,
     )
-    return EndedExecution(tenant, new, ExecutionStatus.COMPLETED, now, "passed", json.dumps({"v": value}))
+    outcome = {"verdict": "passed", "requirements": [], "steps": [], "evidence_digests": {"a": "0" * 64}}
+    result = json.dumps({"outcome": {**outcome, "reason": value}})
+    return EndedExecution(tenant, new, ExecutionStatus.COMPLETED, now, "passed", result)
 
 
 async def stored(database: Database) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -19,6 +20,17 @@ def _uuid7(text: str) -> str:
 
 
 Uuid7 = Annotated[str, AfterValidator(_uuid7)]
+
+
+def _uuid(text: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise ValueError("must be a UUID") from None
+
+
+SessionId = Annotated[str, AfterValidator(_uuid)]
+"""A UUID that groups the runs of one conversation."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 GroupId = Annotated[str, Field(min_length=1, max_length=256)]
 """1 to 256 UTF-8 bytes without white space or control characters; the server checks the bytes."""
@@ -115,6 +127,7 @@ class ExecuteRequest(_Request):
     card_uid: Uuid7
     run_id: Uuid7 | None = None
     group_id: GroupId | None = None
+    session_id: SessionId | None = None
     inputs: dict[str, InputDeclaration] = Field(default_factory=dict)
 
 
@@ -245,6 +258,7 @@ class ResultDocument(_Answer):
     owner: CardRef | None = None
     binding_id: str | None = None
     group_id: str | None = None
+    session_id: str | None = None
     workflow_id: str | None = None
     source: str | None = None
     started_at: datetime | None = None

@@ -68,6 +68,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant_id", "table_name", name=op.f("pk_bifrost_tables")),
         sa.UniqueConstraint("uid", name="uq_bifrost_tables_uid"),
     )
+    with op.batch_alter_table("executions", schema=None) as batch_op:
+        batch_op.add_column(sa.Column("session_id", sa.String(length=36), nullable=True))
     with op.batch_alter_table("leases", schema=None) as batch_op:
         batch_op.alter_column(
             "name", existing_type=sa.VARCHAR(length=64), type_=sa.String(length=255), existing_nullable=False
