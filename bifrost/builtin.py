@@ -8,8 +8,12 @@ Variants. Identifiers of traces and spans are lower-case hexadecimal text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
+import pyarrow as pa
+
+from bifrost.columns import SYSTEM
 from bifrost.names import (
     DRIFT_OBSERVATIONS,
     EXECUTION_INPUTS,
@@ -19,6 +23,7 @@ from bifrost.names import (
     VERIFICATION_RESULTS,
     TableName,
 )
+from wyrd.wire.arrow_fields import arrow_schema
 from wyrd.wire.bifrost import DataType, FieldSpec, NestedType, PhysicalLayout
 from wyrd.wire.table_schema import TIMESTAMP_UTC
 
@@ -106,7 +111,7 @@ _RECORDS = [
 _POINTS = [
     *_columns("Utf8", "metric_name", "description", "unit", "metric_type"),
     *_columns("Int64", "time_unix_nano", "start_time_unix_nano?"),
-    *_columns("Variant", "attributes"),
+    *_columns("Variant", "attributes", "exemplars?"),
     *_columns("Int64", "int_value?"),
     *_columns("Float64", "double_value?"),
     *_columns("Utf8", "aggregation_temporality?"),
@@ -147,3 +152,9 @@ LAYOUTS: Final[Mapping[TableName, PhysicalLayout]] = {
 
 MIN_DAYS: Final[Mapping[TableName, int]] = {VERIFICATION_RESULTS: 365, EXECUTION_INPUTS: 365}
 """Days that rows of a table are kept at least, whatever an administrator asks for."""
+
+
+@cache
+def schema_of(name: TableName) -> pa.Schema:
+    """The full Arrow schema of a built-in table, system columns included."""
+    return arrow_schema([*BUILTIN[name], *SYSTEM])
