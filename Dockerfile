@@ -22,6 +22,6 @@ RUN --mount=type=bind,from=wheel,source=/dist,target=/dist \
     pip install --no-cache-dir "$(ls /dist/*.whl)[server]"
 USER wyrd
 WORKDIR /var/lib/wyrd
-EXPOSE 8080
+EXPOSE 8080 50051
 ENTRYPOINT ["wyrd"]
 CMD ["serve", "--host", "0.0.0.0", "--port", "8080"]

@@ -59,7 +59,11 @@ Calling = Annotated[Caller, Depends(caller)]
 
 def bearer(request: Request) -> str:
     """The credential a request carries. Raises `WYRD_AUTH_401_UNAUTHENTICATED` without one."""
-    given = request.headers.get(TOKEN_HEADER) or request.headers.get("authorization")
+    return credential_in(request.headers.get(TOKEN_HEADER) or request.headers.get("authorization"))
+
+
+def credential_in(given: str | None) -> str:
+    """The credential of a header's value. Raises `WYRD_AUTH_401_UNAUTHENTICATED` without one."""
     if not given:
         raise WyrdError(Code.AUTH_401_UNAUTHENTICATED, "the request carries no credential")
     scheme, _, credential = given.partition(" ")

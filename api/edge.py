@@ -48,7 +48,7 @@ class Edge:
                 given = value
             elif name == b"content-length":
                 length = value
-        request_id = _accepted(given) or uuid7()
+        request_id = accepted_request_id(given.decode("latin-1")) or uuid7()
         scope[SCOPE_KEY] = request_id
         echoed = (REQUEST_ID, request_id.encode("ascii"))
         started = False
@@ -103,12 +103,12 @@ class Edge:
         )
 
 
-def _accepted(given: bytes) -> str | None:
+def accepted_request_id(given: str) -> str | None:
     """A caller's id is repeated in answers and logs, so only a UUID is taken as one."""
-    if len(given) != 36:
+    if len(given) != 36 or not given.isascii():
         return None
     try:
-        UUID(given.decode("ascii"))
+        UUID(given)
     except ValueError:
         return None
-    return given.decode("ascii")
+    return given

@@ -9,11 +9,13 @@ from temporalio.service import RPCError
 
 from activities.temporal import connect, ensure_search_attributes
 from api.app import create_app
+from api.grpc.door import InsertDoor, check_port
 from api.services import Services
 from api.verification import Verification
 from store.first_start import ensure_dev_key, ensure_tenant
 from store.schema import upgrade
 from store.settings import Settings
+from wyrd.errors import WyrdError
 
 _FIRST_SECONDS = 10.0
 _AGAIN_SECONDS = 1.0
@@ -27,17 +29,22 @@ class ServerServices(Services):
     """Services that connect to Temporal once it is there; until then verification answers 503."""
 
     _connecting: asyncio.Task[None] | None = None
+    _inserts: InsertDoor | None = None
 
     async def open(self) -> None:
         tenant = await ensure_tenant(self.database, self.settings.tenant)
         if self.settings.dev_key:
             await ensure_dev_key(self.database, tenant, self.settings.home)
         await super().open()
+        self._inserts = InsertDoor(self)
+        await self._inserts.open()
         self._connecting = asyncio.create_task(self._connect())
         # With Temporal there, the first request already finds everything open.
         await asyncio.wait([self._connecting], timeout=_FIRST_SECONDS)
 
     async def close(self) -> None:
+        if self._inserts is not None:
+            await self._inserts.close()
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
@@ -68,6 +75,11 @@ def create() -> FastAPI:
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    try:
+        # Known before anything is changed, and said without a trace; the lifespan would show one.
+        check_port(settings.host, settings.grpc_port)
+    except WyrdError as error:
+        raise SystemExit(f"error: {error.detail}") from None
     settings.home.mkdir(parents=True, exist_ok=True)
     upgrade(settings.sql_url)
     return create_app(ServerServices.of(settings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -81,6 +82,8 @@ def test_it_runs_everything_and_leaves_nothing_behind(
     assert httpx.get(f"{document['api']}/readyz", trust_env=False).status_code == 200
     assert httpx.get(document["docs"], trust_env=False).status_code == 200
     assert httpx.get(document["temporal_ui"], trust_env=False, follow_redirects=True).status_code == 200
+    grpc_port = document["grpc"].rpartition(":")[2]
+    socket.create_connection(("127.0.0.1", int(grpc_port))).close()
     key = Path(document["dev_key_file"])
     assert key.stat().st_mode & 0o077 == 0
     with WyrdClient(document["api"], key.read_text(encoding="utf-8")) as client:
@@ -103,6 +106,24 @@ def test_it_runs_everything_and_leaves_nothing_behind(
     out, err = third.communicate(timeout=60)
     assert third.returncode == 64
     assert json.loads(err)["details"]["field"] == "--port"
+
+    fourth = _up(folder, "--home", "other", "--port", "0", "--grpc-port", grpc_port)
+    out, err = fourth.communicate(timeout=60)
+    assert fourth.returncode == 64
+    assert json.loads(err)["details"]["field"] == "--grpc-port"
+
+    alone = subprocess.run(
+        [sys.executable, "-m", "wyrd.cli", "serve"],
+        cwd=folder,
+        env={**_environment(), "WYRD_GRPC_PORT": grpc_port, "WYRD_HOME": "other"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert alone.returncode == 1
+    assert "WYRD_GRPC_PORT" in alone.stderr
+    assert "Traceback" not in alone.stderr
 
     children = psutil.Process(process.pid).children(recursive=True)
     assert {"temporal"} < {child.name() for child in children}

@@ -37,6 +37,14 @@ def up(
         int | None,
         typer.Option(min=0, max=65535, help="Port of the API: 8080, or a free one when that is busy."),
     ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of gRPC: 50051, or a free one when that is busy or --port is 0.",
+        ),
+    ] = None,
     ui_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of the Temporal UI: any free one.")
     ] = None,
@@ -60,7 +68,7 @@ def up(
         console.print(sentence, markup=False)
 
     with Home(chosen_home(home)) as place:
-        chosen = plan(place, port=port, ui_port=ui_port, temporal_port=temporal_port)
+        chosen = plan(place, port=port, grpc_port=grpc_port, ui_port=ui_port, temporal_port=temporal_port)
         for notice in chosen.notices:
             say(notice)
         spinner = working("starting Temporal, the API and the worker", format)
@@ -92,6 +100,7 @@ def _announce(addresses: Addresses, form: Format) -> None:
         key += " (not there)"
     rows = (
         ("API", addresses.api),
+        ("gRPC", addresses.grpc),
         ("API reference", addresses.docs),
         ("Temporal UI", addresses.temporal_ui),
         ("dev key", key),

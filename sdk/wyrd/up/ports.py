@@ -9,6 +9,7 @@ from wyrd.errors import Code, WyrdError
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_API_PORT = 8080
+DEFAULT_GRPC_PORT = 50051
 
 
 def _free_on(family: socket.AddressFamily, address: str, port: int) -> bool:

@@ -14,7 +14,7 @@ import httpx
 
 from wyrd.up.children import Child, Command
 from wyrd.up.home import Home
-from wyrd.up.ports import DEFAULT_API_PORT, LOOPBACK, Ports
+from wyrd.up.ports import DEFAULT_API_PORT, DEFAULT_GRPC_PORT, LOOPBACK, Ports
 from wyrd.up.rooms import Rooms, temporal_binary, temporal_server
 
 
@@ -23,6 +23,7 @@ class Addresses:
     """Where everything listens and is kept once the stack is ready."""
 
     api: str
+    grpc: str
     docs: str
     temporal_ui: str
     temporal: str
@@ -33,6 +34,7 @@ class Addresses:
     def document(self) -> dict[str, str]:
         return {
             "api": self.api,
+            "grpc": self.grpc,
             "docs": self.docs,
             "temporal_ui": self.temporal_ui,
             "temporal": self.temporal,
@@ -76,10 +78,13 @@ def plan(
     home: Home,
     *,
     port: int | None = None,
+    grpc_port: int | None = None,
     ui_port: int | None = None,
     temporal_port: int | None = None,
 ) -> Plan:
-    """Choose ports and commands. None means any free port, and 8080 for the API when it is free."""
+    """Choose ports and commands. None means any free port; for the API 8080 and for gRPC 50051 when
+    they are free, but any for gRPC where `port` is 0.
+    """
     rooms, ports = Rooms.find(), Ports()
     notices: list[str] = []
     api_port = ports.preferred(DEFAULT_API_PORT) if port is None else ports.asked(port, "--port")
@@ -87,6 +92,15 @@ def plan(
         notices.append(
             f"port {DEFAULT_API_PORT} is busy, so the API takes {api_port};"
             f" set WYRD_SERVER_URL=http://{LOOPBACK}:{api_port} for clients"
+        )
+    # Any free port for the API is asked for where several stacks run, so then for gRPC as well.
+    insisted = grpc_port is None and port != 0
+    grpc = ports.preferred(DEFAULT_GRPC_PORT) if insisted else ports.asked(grpc_port, "--grpc-port")
+    grpc_url = f"http://{LOOPBACK}:{grpc}"
+    if insisted and grpc != DEFAULT_GRPC_PORT:
+        notices.append(
+            f"port {DEFAULT_GRPC_PORT} is busy, so gRPC takes {grpc};"
+            f" set WYRD_GRPC_URL={grpc_url} for clients that record by gRPC"
         )
     temporal = ports.asked(temporal_port, "--temporal-port")
     ui = ports.asked(ui_port, "--ui-port")
@@ -97,6 +111,7 @@ def plan(
             "WYRD_HOME": str(home.path),
             "WYRD_HOST": LOOPBACK,
             "WYRD_PORT": str(api_port),
+            "WYRD_GRPC_PORT": str(grpc),
             "WYRD_TEMPORAL_ADDRESS": f"{LOOPBACK}:{temporal}",
             "WYRD_TEMPORAL_UI_URL": ui_url,
             "WYRD_DEV_KEY": "true",
@@ -122,6 +137,7 @@ def plan(
     ]
     addresses = Addresses(
         api=api_url,
+        grpc=grpc_url,
         docs=f"{api_url}/docs",
         temporal_ui=ui_url,
         temporal=f"{LOOPBACK}:{temporal}",
