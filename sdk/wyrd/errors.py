@@ -812,6 +812,16 @@ class Code(Enum):
         "Bifrost failed",
         "Try again; if it persists, report the request id.",
     )
+    VALA_502_QUERY_STREAM_INCOMPLETE = (
+        "WYRD_VALA_502_QUERY_STREAM_INCOMPLETE",
+        "The answer ended before its end",
+        "Ask again; what arrived is not the whole answer.",
+    )
+    VALA_502_QUERY_STREAM_PROTOCOL = (
+        "WYRD_VALA_502_QUERY_STREAM_PROTOCOL",
+        "The answer is not a query stream",
+        "Check that the address is a Wyrd server's and not a proxy's.",
+    )
     VALA_503_BIFROST_CATALOG_UNREACHABLE = (
         "WYRD_VALA_503_BIFROST_CATALOG_UNREACHABLE",
         "The catalog of tables cannot be reached",

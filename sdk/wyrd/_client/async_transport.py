@@ -51,16 +51,25 @@ class AsyncTransport:
 
     async def _send(self, effect: Send) -> Reply:
         content = _async_chunks(effect.body) if isinstance(effect.body, FileBody) else effect.body
+        pool = self._client()
         try:
-            return reply_of(
-                await self._client().request(
-                    effect.method,
-                    effect.url,
-                    headers=sent_headers(effect),
-                    content=content,
-                    timeout=effect.timeout,
-                )
+            request = pool.build_request(
+                effect.method,
+                effect.url,
+                headers=sent_headers(effect),
+                content=content,
+                timeout=effect.timeout,
             )
+            response = await pool.send(request, stream=effect.streamed)
+            if not effect.streamed:
+                return reply_of(response)
+            if response.is_success:
+                return Reply(response.status_code, dict(response.headers), b"", response)
+            try:
+                await response.aread()
+            finally:
+                await response.aclose()
+            return reply_of(response)
         except FAILURES as error:
             raise unanswered(effect, error) from None
 

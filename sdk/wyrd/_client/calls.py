@@ -36,8 +36,9 @@ class DeadlinePassed(Exception):
 class Call:
     """A request before it has a token and a request id. `path` is absolute or under the server.
 
-    `json` is the body as a JSON value (`...` for none, since null is a body); `deadline` is a
-    monotonic time that cuts attempts and pauses; `bare` leaves authentication out.
+    `json` is the body as a JSON value (`...` for none, since null is a body), `content` one that is
+    written already, of the content type among the headers; `deadline` is a monotonic time that cuts
+    attempts and pauses; `bare` leaves authentication out; `streamed` leaves the answer's body unread.
     """
 
     method: str
@@ -45,11 +46,13 @@ class Call:
     query: Mapping[str, Any] | None = None
     json: Any = ...
     file: FileBody | None = None
+    content: bytes | None = None
     headers: Mapping[str, str] | None = None
     idempotency_key: str | None = None
     timeout: float = TIMEOUT
     deadline: float | None = None
     bare: bool = False
+    streamed: bool = False
 
     def url(self, server_url: str) -> str:
         url = self.path if "://" in self.path else f"{server_url}{self.path}"
@@ -77,7 +80,7 @@ class Call:
         CLIENT_503_TRANSPORT_DOWN; `DeadlinePassed` where a deadline was given.
         """
         url, headers = self.url(server_url), self._headers()
-        body: bytes | FileBody | None = self.file
+        body: bytes | FileBody | None = self.content if self.content is not None else self.file
         if self.json is not ...:
             body = canonical_json(self.json)
         pauses = list(PAUSES) if self.method in _REPEATABLE or self.idempotency_key is not None else []
@@ -91,7 +94,7 @@ class Call:
                 headers["x-wyrd-access-token"] = f"Bearer {token}"
             timeout = self._left(self.timeout, last)
             try:
-                reply: Reply = yield Send(self.method, url, headers, body, timeout)
+                reply: Reply = yield Send(self.method, url, headers, body, timeout, self.streamed)
             except Unanswered as fault:
                 last = unanswered_error(fault)
             else:

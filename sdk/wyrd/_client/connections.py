@@ -85,14 +85,16 @@ def attempt(pool: httpx.Client, effect: Send) -> Reply:
     """Make one HTTP attempt. Raises `Unanswered`."""
     content = chunks(effect.body) if isinstance(effect.body, FileBody) else effect.body
     try:
-        return reply_of(
-            pool.request(
-                effect.method,
-                effect.url,
-                headers=sent_headers(effect),
-                content=content,
-                timeout=effect.timeout,
-            )
+        request = pool.build_request(
+            effect.method, effect.url, headers=sent_headers(effect), content=content, timeout=effect.timeout
         )
+        response = pool.send(request, stream=effect.streamed)
+        if not effect.streamed:
+            return reply_of(response)
+        if response.is_success:
+            return Reply(response.status_code, dict(response.headers), b"", response)
+        with response:
+            response.read()
+            return reply_of(response)
     except FAILURES as error:
         raise unanswered(effect, error) from None

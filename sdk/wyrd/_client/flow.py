@@ -27,7 +27,8 @@ class FileBody:
 class Send:
     """Make one HTTP attempt. The outcome is a `Reply`; `Unanswered` is thrown in when there is none.
 
-    `timeout` is in seconds and bounds connecting and each silence of the peer.
+    `timeout` is in seconds and bounds connecting and each silence of the peer. With `streamed`, the
+    body of a 2xx answer is left to be read: `Reply.rest` has it.
     """
 
     method: str
@@ -35,13 +36,17 @@ class Send:
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | FileBody | None = None
     timeout: float = 30.0
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """`rest` is the open answer of a streamed request, an `httpx.Response`; whoever takes it closes it."""
+
     status: int
     headers: dict[str, str]
     body: bytes
+    rest: Any = None
 
 
 @dataclass(frozen=True, slots=True)
