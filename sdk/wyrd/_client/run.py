@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from wyrd._client.graph import Graph
+from wyrd._client.held import Held
 from wyrd._client.inputs import Intent
 from wyrd._client.verification import Judgement
 from wyrd.errors import Code, WyrdError
@@ -34,17 +35,21 @@ class RunView(Generic[C]):
 
     def __init__(
         self,
-        client: C,
+        client: Held[C],
         graph: Graph,
         alias: str | None,
         run_id: str | None = None,
         session_id: object = None,
     ) -> None:
-        self._client = client
+        self._held = client
         self._graph = graph
         self._view = graph.view(alias)
         self._run_id = run_id or uuid7()
         self._session_id = checked_session(session_id)
+
+    @property
+    def _client(self) -> C:
+        return self._held.get()
 
     @property
     def run_id(self) -> str:
@@ -68,7 +73,7 @@ class RunView(Generic[C]):
         """The same run, looking at another component. SDK_404_UNKNOWN_ALIAS."""
         if not isinstance(alias, str):
             raise WyrdError(Code.SPEC_400_VALIDATION, "an alias is text", field="alias")
-        return type(self)(self._client, self._graph, alias, self._run_id, self._session_id)
+        return type(self)(self._held, self._graph, alias, self._run_id, self._session_id)
 
     def __enter__(self) -> Self:
         return self

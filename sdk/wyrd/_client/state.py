@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from wyrd._client import declaration
 from wyrd._client.envelope import CardEnvelope
 from wyrd._client.flow import Flow
 from wyrd._client.graph import Graph, load
+from wyrd._client.held import Held
 from wyrd.wire.refs import CardRef
 
 C = TypeVar("C")
@@ -23,9 +25,16 @@ def declared(server_url: str, path: str | os.PathLike[str]) -> Flow[Graph]:
 class StateView(Generic[C]):
     """The exact Service version an application runs, with every Card it refers to. Read-only."""
 
-    def __init__(self, client: C, graph: Graph) -> None:
-        self._client = client
+    _ambient: Callable[[], C]
+    """Makes the client of a state that was given none."""
+
+    def __init__(self, client: C | None, graph: Graph) -> None:
+        self._held = Held(client, self._ambient)
         self._graph = graph
+
+    @property
+    def _client(self) -> C:
+        return self._held.get()
 
     @property
     def root_ref(self) -> CardRef:

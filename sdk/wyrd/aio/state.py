@@ -13,6 +13,8 @@ from wyrd.aio.runs import Run
 class WyrdState(StateView[WyrdClient]):
     """A loaded Service. `declare` makes one; `run` opens runs on it."""
 
+    _ambient = WyrdClient
+
     @classmethod
     async def declare(cls, path: str | os.PathLike[str], client: WyrdClient | None = None) -> Self:
         """Declare a root Service Card file and all it refers to, then load what the server stored.
@@ -21,7 +23,8 @@ class WyrdState(StateView[WyrdClient]):
         SDK_400_CARD_KIND_MISMATCH, SDK_400_INVALID_STATE_BUNDLE, and those of `Cards.declare`.
         """
         chosen = client or WyrdClient()
-        return cls(chosen, await chosen._run(declared(chosen.server_url, path)))
+        graph = await chosen._run(declared(chosen.server_url, path))
+        return cls(chosen, graph)
 
     def run(self, alias: str | None = None, *, session_id: object = None) -> Run:
         """Open a run on a component, or on the Service itself. Local; nothing is sent.
@@ -29,4 +32,4 @@ class WyrdState(StateView[WyrdClient]):
         `session_id` is a UUID that groups the runs of one conversation.
         Errors: SDK_404_UNKNOWN_ALIAS, SPEC_400_VALIDATION.
         """
-        return Run(self._client, self._graph, alias, session_id=session_id)
+        return Run(self._held, self._graph, alias, session_id=session_id)
