@@ -127,7 +127,6 @@ _POINTS = [
     *_columns("Int64", "negative_offset?"),
     *_columns(_list_of("Int64"), "negative_bucket_counts?"),
     *_columns(_structs(_columns("Float64", "quantile", "value")), "quantiles?"),
-    *_columns("Variant", "exemplars?"),
     *_SCOPE,
 ]
 
