@@ -27,6 +27,15 @@ def hold(connection: Connection, name: str, holder: str, seconds: float) -> bool
     return bool(made.rowcount)
 
 
+def renew(connection: Connection, name: str, holder: str, seconds: float) -> bool:
+    """Keep a lease that is held, through this transaction at least; False once another holder took it."""
+    until = database_now(connection) + timedelta(seconds=seconds)
+    kept = connection.execute(
+        update(leases).where(leases.c.name == name, leases.c.holder == holder).values(until=until)
+    )
+    return bool(kept.rowcount)
+
+
 def release(connection: Connection, name: str, holder: str) -> None:
     """Give the lease up, so that another holder need not wait for its end."""
     connection.execute(leases.delete().where(leases.c.name == name, leases.c.holder == holder))

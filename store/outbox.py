@@ -72,6 +72,49 @@ class Outbox:
         statement = statement.order_by(bifrost_outbox.c.ingested_at, bifrost_outbox.c.batch_id)
         return [_batch(row) for row in self.connection.execute(statement.limit(limit))]
 
+    def open_claims(self, table: str) -> list[str]:
+        """Publications of a table that took batches up and are not marked done, the oldest first."""
+        statement = (
+            select(bifrost_outbox.c.publish_id)
+            .where(
+                bifrost_outbox.c.tenant_id == self.tenant.id,
+                bifrost_outbox.c.table_name == table,
+                bifrost_outbox.c.publish_id.is_not(None),
+                _PENDING,
+            )
+            .group_by(bifrost_outbox.c.publish_id)
+            .order_by(func.min(bifrost_outbox.c.ingested_at))
+        )
+        return list(self.connection.execute(statement).scalars())
+
+    def unclaimed(self, table: str, *, rows: int, bytes: int) -> list[str]:
+        """The oldest batches that no publication took up: one at least, and no more than fit the limits."""
+        columns = bifrost_outbox.c
+        statement = (
+            select(columns.batch_id, columns.row_count, columns.byte_count)
+            .where(
+                columns.tenant_id == self.tenant.id,
+                columns.table_name == table,
+                columns.publish_id.is_(None),
+                _PENDING,
+            )
+            .order_by(columns.ingested_at, columns.batch_id)
+            .limit(rows)
+        )
+        found: list[str] = []
+        for batch in self.connection.execute(statement):
+            rows, bytes = rows - batch.row_count, bytes - batch.byte_count
+            if found and (rows < 0 or bytes < 0):
+                break
+            found.append(batch.batch_id)
+        return found
+
+    def of_publication(self, table: str, publish_id: str) -> list[Batch]:
+        """The batches that a publication took up and that are not marked done, the oldest first."""
+        statement = self._of(table).where(bifrost_outbox.c.publish_id == publish_id, _PENDING)
+        statement = statement.order_by(bifrost_outbox.c.ingested_at, bifrost_outbox.c.batch_id)
+        return [_batch(row) for row in self.connection.execute(statement)]
+
     def claims(self, table: str, batch_ids: Iterable[str]) -> dict[str, str | None]:
         """The publish id of each of those batches, as it is now."""
         wanted = list(batch_ids)
@@ -99,9 +142,9 @@ class Outbox:
         )
         return int(done.rowcount)
 
-    def published(self, table: str, publish_id: str, at: datetime) -> None:
-        """The snapshot of that publication is committed: its batches are done."""
-        self.connection.execute(
+    def published(self, table: str, publish_id: str, at: datetime) -> int:
+        """The snapshot of that publication is committed: its batches are done. How many were not before."""
+        done = self.connection.execute(
             update(bifrost_outbox)
             .where(
                 bifrost_outbox.c.tenant_id == self.tenant.id,
@@ -111,6 +154,7 @@ class Outbox:
             )
             .values(published_at=at, payload=None)
         )
+        return int(done.rowcount)
 
     def waiting_bytes(self) -> int:
         """Bytes of the tenant's batches that are not published."""

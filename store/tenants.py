@@ -41,3 +41,8 @@ def make_tenant(connection: Connection, slug: str) -> Tenant:
 def find_tenant(connection: Connection, slug: str) -> Tenant | None:
     row = connection.execute(select(tenants.c.id, tenants.c.slug).where(tenants.c.slug == slug)).first()
     return None if row is None else Tenant(row.id, row.slug)
+
+
+def all_tenants(connection: Connection) -> list[Tenant]:
+    """Every tenant, for background duties alone."""
+    return [Tenant(row.id, row.slug) for row in connection.execute(select(tenants.c.id, tenants.c.slug))]

@@ -1,0 +1,79 @@
+"""Batches as rows of their table: the columns a caller wrote, and those that Wyrd adds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from bifrost.columns import CORRELATION
+from bifrost.tables import StoredTable
+from store.caller import Tenant
+from store.outbox import Batch
+from wyrd.errors import Code, WyrdError
+from wyrd.wire.arrow_rows import rows_to_arrow
+from wyrd.wire.canonical import MAX_DEPTH, strict_loads
+
+
+def materialise(batch: Batch, table: StoredTable, tenant: Tenant) -> pa.RecordBatch:
+    """The rows of a batch in the table's full schema. Columns the table gained since are null.
+
+    Raises `WYRD_VALA_500_BIFROST_INTERNAL`, naming the batch, for one that intake should have refused.
+    """
+    try:
+        written = _written(batch, table)
+        stamps = _stamps(batch, tenant)
+        schema = table.schema()
+        columns = [
+            pa.repeat(pa.scalar(stamps[field.name], field.type), written.num_rows)
+            if field.name in stamps
+            else _column(written, field)
+            for field in schema
+            if field.name != "wyrd_row_ordinal"
+        ]
+        columns.insert(
+            schema.get_field_index("wyrd_row_ordinal"), pa.array(range(written.num_rows), pa.int64())
+        )
+        rows = pa.RecordBatch.from_arrays(columns, schema=schema)
+        rows.validate()
+    except (pa.ArrowException, WyrdError, KeyError, TypeError, ValueError) as error:
+        raise WyrdError(
+            Code.VALA_500_BIFROST_INTERNAL,
+            f"batch {batch.batch_id} does not fit its table {batch.table}: {error}",
+        ) from error
+    return rows
+
+
+def _written(batch: Batch, table: StoredTable) -> pa.RecordBatch:
+    if batch.encoding == "arrow":
+        with pa.ipc.open_stream(batch.payload) as reader:
+            read = reader.read_all().combine_chunks()
+        return pa.RecordBatch.from_arrays(
+            [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in read.columns],
+            schema=read.schema,
+        )
+    return rows_to_arrow([*table.fields, *CORRELATION], strict_loads(batch.payload, max_depth=MAX_DEPTH + 2))
+
+
+def _stamps(batch: Batch, tenant: Tenant) -> dict[str, Any]:
+    return {
+        "sub_principal_id": batch.principal_id,
+        "act_principal_id": batch.actor_id,
+        "wyrd_request_id": batch.request_id,
+        "wyrd_ingested_at": batch.ingested_at,
+        "wyrd_batch_id": batch.batch_id,
+        "data_tenant_id": tenant.id,
+    }
+
+
+def _column(written: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    index = written.schema.get_field_index(field.name)
+    if index >= 0:
+        column = written.column(index).cast(field.type)
+    elif field.nullable:
+        return pa.nulls(written.num_rows, field.type)
+    else:
+        raise ValueError(f"the column {field.name} is missing")
+    if column.null_count and not field.nullable:
+        raise ValueError(f"the column {field.name} holds a null")
+    return column
