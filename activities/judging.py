@@ -75,7 +75,7 @@ async def judge_all(
 
 async def off_loop(context: ExecutionContext, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """`work`, in a thread where the execution's evidence is large."""
-    if is_small(context.evidence.inputs, SMALL):
+    if is_small([context.evidence.inputs, context.evidence.traces], SMALL):
         return work(*args, **named)
     return await asyncio.to_thread(work, *args, **named)
 

@@ -54,6 +54,15 @@ class Ledger(Protocol):
         """Every recorded end, outputs included while they are small."""
         ...
 
+    async def pinned(self, slot: int) -> Any:
+        """What the trace slot of that number (its place among the inputs) is pinned to: a document, or the
+        `BlockFailure` that says why it cannot be read; None while it is not pinned."""
+        ...
+
+    async def pin(self, slot: int, found: bytes | BlockFailure) -> Any:
+        """Pin a trace slot to a document's canonical JSON, or to a failure. Answers what stands, as `pinned`."""
+        ...
+
 
 class MemoryLedger:
     """The ledger of a verify."""
@@ -61,6 +70,7 @@ class MemoryLedger:
     def __init__(self, steps: int) -> None:
         self._steps = steps
         self._ends: dict[int, BlockDocument] = {}
+        self._pins: dict[int, Any] = {}
 
     async def outputs(self, steps: Collection[int]) -> dict[int, Any]:
         return {
@@ -82,6 +92,13 @@ class MemoryLedger:
 
     async def ends(self) -> dict[int, BlockDocument]:
         return self._ends
+
+    async def pinned(self, slot: int) -> Any:
+        return self._pins.get(slot)
+
+    async def pin(self, slot: int, found: bytes | BlockFailure) -> Any:
+        document = found if isinstance(found, BlockFailure) else await _parsed(found)
+        return self._pins.setdefault(slot, document)
 
 
 @dataclass(frozen=True)
@@ -115,7 +132,7 @@ class SqlLedger:
             if error.status >= 500:
                 raise
             return BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, error.detail)
-        return await asyncio.to_thread(strict_loads, data, max_depth=_DEPTH)
+        return await _parsed(data)
 
     async def reasons(self, requirements: Collection[int]) -> dict[int, str]:
         rows = await self._read([self.steps + number for number in sorted(requirements)])
@@ -139,7 +156,38 @@ class SqlLedger:
 
     async def ends(self) -> dict[int, BlockDocument]:
         rows = await self._read(None)
-        return {block: _document(row) for block, row in rows.items()}
+        return {block: _document(row) for block, row in rows.items() if block >= 0}
+
+    async def pinned(self, slot: int) -> Any:
+        number = _pin_number(slot)
+        row = (await self._read([number])).get(number)
+        return None if row is None else await self._pin_of(row)
+
+    async def pin(self, slot: int, found: bytes | BlockFailure) -> Any:
+        """With `keep_outputs` the document is in the blob store already; else it is kept in its row, which
+        goes when the execution ends."""
+        number = _pin_number(slot)
+        if isinstance(found, BlockFailure):
+            row = BlockEnd(number, "f", _text({"kind": found.kind.value, "reason": found.reason}))
+        else:
+            kept = None if self.keep_outputs else found.decode("utf-8")
+            row = BlockEnd(number, "s", "{}", kept, sha256_hex(found))
+
+        def work(connection: Connection) -> BlockEnd:
+            return Executions(connection, self.tenant).save_block(self.execution_id, row)
+
+        standing = await self.database.write(work)
+        if standing.letter == row.letter and standing.output_sha256 == row.output_sha256:
+            return found if isinstance(found, BlockFailure) else await _parsed(found)
+        return await self._pin_of(standing)
+
+    async def _pin_of(self, row: BlockEnd) -> Any:
+        if row.output is not None:
+            return await _parsed(row.output.encode("utf-8"))
+        if row.output_sha256 is not None:
+            return await self._fetched(row.output_sha256)
+        document = strict_loads(row.document)
+        return BlockFailure(ReasonKind(document["kind"]), document["reason"])
 
     async def _read(self, blocks: list[int] | None) -> dict[int, BlockEnd]:
         if blocks == []:
@@ -160,6 +208,17 @@ class SqlLedger:
         sha256 = await self.blobs.put(self.tenant, data)
         document = _text(end.document | {"output_sha256": sha256, "output_bytes": len(data)})
         return BlockEnd(end.block, end.letter, document, None, sha256)
+
+
+def _pin_number(slot: int) -> int:
+    """Pins stand among the blocks of an execution, below them: what is pinned first stands, like an end."""
+    return -1 - slot
+
+
+async def _parsed(data: bytes) -> Any:
+    if len(data) <= INLINE_OUTPUT:
+        return strict_loads(data, max_depth=_DEPTH)
+    return await asyncio.to_thread(strict_loads, data, max_depth=_DEPTH)
 
 
 def _text(document: Any) -> str:

@@ -19,6 +19,7 @@ from store.executions import Executions, NewExecution
 from store.tables.executions import execution_blocks
 from wyrd.wire.canonical import sha256_hex
 from wyrd.wire.ids import uuid7
+from wyrd.wire.verification import ExecutionStatus
 
 STEPS = 2
 BIG = ["x" * INLINE_OUTPUT]
@@ -164,3 +165,50 @@ class TestInSql:
 
         await sqlite_database.write(stolen)
         assert await ledger.ends() == {}
+
+
+async def test_the_document_a_trace_slot_is_pinned_to_first_stands(
+    ledger: Ledger, local_blobs: LocalBlobs, tenant: Tenant
+) -> None:
+    first, later = b'{"spans":[1]}', b'{"spans":[1,2]}'
+    for data in (first, later):
+        await local_blobs.put(tenant, data)
+    assert await ledger.pinned(0) is None
+    assert await ledger.pin(0, first) == {"spans": [1]}
+    assert await ledger.pin(0, later) == {"spans": [1]}
+    assert await ledger.pinned(0) == {"spans": [1]}
+    assert await ledger.pinned(1) is None
+
+
+async def test_a_trace_pinned_as_missing_stays_missing(
+    ledger: Ledger, local_blobs: LocalBlobs, tenant: Tenant
+) -> None:
+    missing = BlockFailure(ReasonKind.MISSING_EVIDENCE, "no span of it is recorded")
+    await ledger.pin(2, missing)
+    await local_blobs.put(tenant, b"{}")
+    for standing in (await ledger.pin(2, b"{}"), await ledger.pinned(2)):
+        assert (standing.kind, standing.reason) == (missing.kind, missing.reason)
+
+
+async def test_pins_are_no_ends_of_blocks(ledger: Ledger) -> None:
+    await ledger.pin(0, BlockFailure(ReasonKind.MISSING_EVIDENCE, "no span of it is recorded"))
+    await ledger.save([BlockDocument(0, "s", {"attempts": []}, 1, True)])
+    assert list(await ledger.ends()) == [0]
+
+
+async def test_a_pinned_document_that_may_not_be_kept_is_in_its_row_and_goes_with_the_end(
+    database: Database, local_blobs: LocalBlobs, tenant: Tenant
+) -> None:
+    ledger = await sql_ledger(database, local_blobs, tenant, keep_outputs=False)
+    data = b'{"spans":[]}'
+    assert await ledger.pin(0, data) == {"spans": []}
+    assert await ledger.pinned(0) == {"spans": []}
+    assert await local_blobs.size(tenant, sha256_hex(data)) is None
+
+    def end(connection: Connection) -> None:
+        Executions(connection, tenant).end(
+            ledger.execution_id, ExecutionStatus.CANCELLED, None, None, kept="{}"
+        )
+
+    await database.write(end)
+    assert await ledger.pinned(0) is None
