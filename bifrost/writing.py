@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import pyarrow_to_schema, write_file
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionFieldValue, PartitionKey
-from pyiceberg.table import Table, WriteTask
+from pyiceberg.table import Table, Transaction, WriteTask
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import HourTransform
 
 from wyrd.wire.bifrost import SortKey
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class TableChange(Transaction):
+    """The library's transaction, that works its metadata out once a change and not at every look.
+
+    It copies every snapshot for it, which with a hundred of them is most of what a commit costs.
+    """
+
+    _seen: tuple[Any, Any, TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        base, updates = self._table.metadata, self._updates
+        if not updates:
+            return base
+        if self._seen is None or self._seen[0] is not base or self._seen[1] is not updates:
+            self._seen = base, updates, super().table_metadata
+        return self._seen[2]
 
 
 def partition_of(table: Table, moment: datetime) -> int:

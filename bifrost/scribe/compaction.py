@@ -17,7 +17,7 @@ from bifrost.cut import Storage
 from bifrost.files import LiveFile, SnapshotFiles
 from bifrost.reading import filesystem
 from bifrost.warehouse import plain_path
-from bifrost.writing import write_rows
+from bifrost.writing import TableChange, write_rows
 from wyrd.wire.bifrost import SortKey
 
 TARGET_BYTES = 64 * 1024**2
@@ -77,7 +77,7 @@ def merge(
         if rows.num_rows != sum(file.rows for file in group):
             raise ValueError(f"{len(group)} files of {table.name()} hold {rows.num_rows} rows")
         merged.append(write_rows(table, group[0].partition, rows, keys))
-    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as snapshot:
+    with TableChange(table) as change, change.update_snapshot().overwrite() as snapshot:
         for group in groups:
             for file in group:
                 snapshot.delete_data_file(known[file.location])

@@ -26,7 +26,7 @@ from bifrost.scribe.compaction import merge, merges, target_of
 from bifrost.scribe.lease import TableLease
 from bifrost.tables import StoredTable
 from bifrost.warehouse import plain_path
-from bifrost.writing import partition_of
+from bifrost.writing import TableChange, partition_of
 from store.caller import Tenant
 from store.database import Database, utc_now
 from store.outbox import Outbox
@@ -118,7 +118,7 @@ class Maintenance:
         if not old or current is None:
             return 0
         gone = [file for file in self._files.data_files(current) if file.file_path in old]
-        with table.transaction() as transaction, transaction.update_snapshot().overwrite() as snapshot:
+        with TableChange(table) as change, change.update_snapshot().overwrite() as snapshot:
             for file in gone:
                 snapshot.delete_data_file(file)
         rows = sum(file.record_count for file in gone)

@@ -28,7 +28,7 @@ from bifrost.publication import PUBLISH_ID, AlreadyPublished, ClaimSettled, publ
 from bifrost.scribe.lease import LeaseLost, TableLease
 from bifrost.scribe.maintenance import Maintenance
 from bifrost.tables import StoredTable, Tables
-from bifrost.writing import partition_of, write_rows
+from bifrost.writing import TableChange, partition_of, write_rows
 from store.caller import Tenant
 from store.database import Database, database_now, utc_now
 from store.outbox import Backlog, Batch, Outbox, backlogs, forget_published
@@ -148,8 +148,8 @@ class Publisher:
             table = self._catalogs.of(tenant, ending).load_table(table.name())
             try:
                 with (
-                    table.transaction() as transaction,
-                    transaction.update_snapshot({PUBLISH_ID: publish_id}).merge_append() as snapshot,
+                    TableChange(table) as change,
+                    change.update_snapshot({PUBLISH_ID: publish_id}).merge_append() as snapshot,
                 ):
                     for file in files:
                         snapshot.append_data_file(file)
