@@ -55,6 +55,7 @@ COMMANDS = [
     ("keys", "issue"),
     ("keys", "list"),
     ("keys", "revoke"),
+    ("mcp", "proxy"),
 ]
 
 

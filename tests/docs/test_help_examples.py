@@ -26,7 +26,7 @@ ORDER = (
     *("declare", "get", "list", "latest", "verify", "submit"),
     *("executions list", "executions show", "executions wait", "executions cancel"),
     *("keys issue", "keys list", "keys revoke"),
-    *("cards deactivate", "cards reactivate", "delete"),
+    *("cards deactivate", "cards reactivate", "delete", "mcp proxy"),
 )
 """As a reader would try them: what one needs, another has made before."""
 
@@ -38,6 +38,7 @@ PRINTS = {
     "keys revoke": "is revoked",
     "cards reactivate": "is active",
     "delete": "deleted",
+    "mcp proxy": "cards.get",
 }
 
 
@@ -110,11 +111,11 @@ def wait_until_ready(url: str, process: subprocess.Popen[str]) -> None:
 def test_the_examples_that_start_servers_start_them(tmp_path: Path) -> None:
     found = dict(examples())
     ports = {}
-    for asked in ("8080", "8081", "7233"):
+    for asked in ("8080", "8081", "50052", "7233"):
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             ports[asked] = str(one.getsockname()[1])
-    lines = {name: re.sub(r"\d{4}", lambda it: ports[it.group()], found[name]) for name in SERVERS}
+    lines = {name: re.sub(r"\b\d{4,5}\b", lambda it: ports[it.group()], found[name]) for name in SERVERS}
     with started(lines["up"], tmp_path) as up:
         wait_until_ready(f"http://127.0.0.1:{ports['8080']}", up)
         with started(lines["serve"], tmp_path) as serve, started(lines["worker"], tmp_path) as worker:

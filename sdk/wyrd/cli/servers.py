@@ -12,7 +12,7 @@ import typer
 from wyrd.cli.options import add
 from wyrd.cli.output import Format, show_table, terminal, to_json, working
 from wyrd.up.home import Home, chosen_home
-from wyrd.up.ports import DEFAULT_API_PORT, LOOPBACK
+from wyrd.up.ports import DEFAULT_API_PORT, DEFAULT_GRPC_PORT, LOOPBACK
 from wyrd.up.rooms import Rooms
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Form = Annotated[Format, typer.Option("--format", help="text for people, json fo
 
 def add_to(app: typer.Typer) -> None:
     add(app, up, "wyrd up --port 8080 --temporal-port 7233")
-    add(app, serve, "WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd serve --port 8081")
+    add(app, serve, "WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd serve --port 8081 --grpc-port 50052")
     add(app, worker, "WYRD_TEMPORAL_ADDRESS=127.0.0.1:7233 wyrd worker")
 
 
@@ -118,11 +118,22 @@ def serve(
         int,
         typer.Option(min=1, max=65535, help="Port to listen on.", envvar="WYRD_PORT", show_envvar=True),
     ] = DEFAULT_API_PORT,
+    grpc_port: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port of gRPC; 0 takes a free one.",
+            envvar="WYRD_GRPC_PORT",
+            show_envvar=True,
+        ),
+    ] = DEFAULT_GRPC_PORT,
     format: Form = Format.TEXT,
 ) -> None:
     """Run the API alone, in this process, against the services that WYRD_… variables name."""
     rooms = Rooms.find()
-    _become(rooms.serve(host, port), rooms.environment({"WYRD_HOST": host, "WYRD_PORT": str(port)}))
+    settings = {"WYRD_HOST": host, "WYRD_PORT": str(port), "WYRD_GRPC_PORT": str(grpc_port)}
+    _become(rooms.serve(host, port), rooms.environment(settings))
 
 
 def worker(format: Form = Format.TEXT) -> None:
