@@ -98,7 +98,7 @@ def _lists(data_type: NestedType, item: FieldSpec, values: list[Any], place: Pla
     _require((list, tuple), "an array", values, place)
     offsets = _offsets(values)
     items = list(chain.from_iterable(value for value in values if value is not None))
-    array = _column(item, items, place.items(offsets))
+    array = _column(item, items, place.items(lambda: offsets))
     nulls = pa.array([value is None for value in values], pa.bool_())
     return pa.ListArray.from_arrays(
         pa.array(offsets, pa.int32()), array, type=stored_type(data_type), mask=nulls
@@ -108,7 +108,7 @@ def _lists(data_type: NestedType, item: FieldSpec, values: list[Any], place: Pla
 def _maps(data_type: NestedType, item: FieldSpec, values: list[Any], place: Place) -> pa.Array:
     _require(Mapping, "an object", values, place)
     offsets = _offsets(values)
-    inner = place.items(offsets)
+    inner = place.items(lambda: offsets)
     keys = list(chain.from_iterable(value for value in values if value is not None))
     items = list(chain.from_iterable(value.values() for value in values if value is not None))
     nulls = pa.array([value is None for value in values], pa.bool_())

@@ -6,7 +6,7 @@ Conversion works on whole columns; these places are asked only when something is
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -29,8 +29,8 @@ class Place:
         """The values of a member of these structs, one for each."""
         return _Members(self, name)
 
-    def items(self, offsets: Sequence[int]) -> Place:
-        """The items of these lists, one list after the other; list `i` starts at `offsets[i]`."""
+    def items(self, offsets: Callable[[], Sequence[int]]) -> Place:
+        """The items of these lists, one list after the other; list `i` starts at `offsets()[i]`."""
         return _Items(self, offsets)
 
 
@@ -45,15 +45,16 @@ class _Members(Place):
 
 
 class _Items(Place):
-    def __init__(self, parent: Place, offsets: Sequence[int]) -> None:
+    def __init__(self, parent: Place, offsets: Callable[[], Sequence[int]]) -> None:
         super().__init__("")
         self.parent = parent
         self.offsets = offsets
 
     def at(self, index: int) -> tuple[int, str]:
-        owner = bisect_right(self.offsets, index) - 1
+        offsets = self.offsets()
+        owner = bisect_right(offsets, index) - 1
         row, path = self.parent.at(owner)
-        return row, f"{path}[{index - self.offsets[owner]}]"
+        return row, f"{path}[{index - offsets[owner]}]"
 
 
 def misfit(place: Place, index: int, why: str) -> WyrdError:
