@@ -182,6 +182,17 @@ class Cards:
         )
         return frozenset(self.connection.execute(select(reached.c.uid)).scalars())
 
+    def kinds_of(self, uids: Iterable[str]) -> dict[str, Kind]:
+        """The kind of each of those Cards that the tenant has and that is not deleted."""
+        wanted = sorted(set(uids))
+        found: dict[str, Kind] = {}
+        for start in range(0, len(wanted), 500):
+            statement = select(cards.c.uid, cards.c.kind).where(
+                self._mine, cards.c.uid.in_(wanted[start : start + 500]), cards.c.status != "deleted"
+            )
+            found.update({row.uid: row.kind for row in self.connection.execute(statement)})
+        return found
+
     def targets_of(self, uids: Iterable[str]) -> list[tuple[CardRef, str]]:
         """What those Cards refer to, each once with its status, in the order of text form."""
         found = self.connection.execute(
