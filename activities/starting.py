@@ -22,9 +22,6 @@ from store.executions import workflow_id_of
 from workflows import contracts
 from workflows.contracts import VerificationStart
 
-BACKSTOP_SECONDS = 120.0
-"""How much later than the workflow's own limit the native execution time-out comes."""
-
 
 @dataclass(frozen=True)
 class Startable:
@@ -57,7 +54,7 @@ async def start_verification(client: Client, execution: Startable, *, eager: boo
             argument,
             id=workflow_id_of(execution.tenant, execution.execution_id),
             task_queue=contracts.QUEUE,
-            execution_timeout=timedelta(seconds=execution.timeout_seconds + BACKSTOP_SECONDS),
+            execution_timeout=timedelta(seconds=execution.timeout_seconds + contracts.BACKSTOP_SECONDS),
             task_timeout=contracts.TASK_TIMEOUT,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

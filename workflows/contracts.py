@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from pydantic import BaseModel, Field
 from temporalio import workflow
-from temporalio.common import Priority, RetryPolicy, SearchAttributeKey
+from temporalio.common import (
+    Priority,
+    RetryPolicy,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDReusePolicy,
+)
 from temporalio.exceptions import ActivityError, is_cancelled_exception
-from temporalio.workflow import ActivityCancellationType
+from temporalio.workflow import ActivityCancellationType, ParentClosePolicy
 
 QUEUE = "wyrd"
 """Workflows, local activities and quick activities."""
@@ -31,6 +39,11 @@ FINISH_EXECUTION = "finish_execution"
 END_EXECUTION = "end_execution"
 LOAD_SHAPE_PAGE = "load_shape_page"
 
+GROUP_WORKFLOW = "GroupWorkflow"
+GROUP_DUE = "due"
+CLOSE_GROUP = "close_group"
+AWAIT_END = "await_end"
+
 TENANT = SearchAttributeKey.for_keyword("WyrdTenant")
 VERIFIER = SearchAttributeKey.for_keyword("WyrdVerifier")
 SUBJECT = SearchAttributeKey.for_keyword("WyrdSubject")
@@ -43,6 +56,8 @@ SHAPE_PAGE_CHARACTERS = 48_000
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 TASK_TIMEOUT = timedelta(seconds=5)
+BACKSTOP_SECONDS = 120.0
+"""How much later than a verification's own limit its native execution time-out comes."""
 MOST_LOSSES = 5
 """Workers that may die under one block before it ends."""
 
@@ -122,6 +137,53 @@ class EndExecution(Of):
     message: str | None = None
 
 
+class Prepared(BaseModel):
+    """A recorded execution that a workflow is to run: `shape` and `pages` as in `VerificationStart`;
+    `verifier` and `subject` are names without a uid."""
+
+    execution_id: str = ""
+    verifier: str = ""
+    subject: str = ""
+    shape: list[Any] | None = None
+    pages: int = 0
+    page_characters: int = SHAPE_PAGE_CHARACTERS
+    timeout_seconds: float = 1800.0
+
+
+class OfGroup(BaseModel):
+    """A group of a binding. `group_id` is the caller's own text."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    binding_id: str = ""
+    group_id: str = ""
+
+
+class GroupStart(OfGroup):
+    """Argument of the group's workflow, also when it continues as new. `due_at`: seconds since 1970."""
+
+    due_at: float = 0.0
+
+
+class GroupDue(BaseModel):
+    due_at: float = 0.0
+
+
+class CloseGroup(OfGroup):
+    """Take the group up if it is due; `execution_id` is what its judgement will be recorded under."""
+
+    execution_id: str = ""
+
+
+class GroupClosed(BaseModel):
+    """`step`: judge the prepared execution; wait until `due_at`; or nothing, because nothing is due
+    or because the group was dropped with a recorded reason."""
+
+    step: str = "nothing"
+    due_at: float = 0.0
+    prepared: Prepared | None = None
+
+
 async def load_shape_page(argument: ShapePage) -> str:
     """One page of the shape's JSON text."""
     text: str = await workflow.execute_local_activity(
@@ -168,6 +230,76 @@ async def finish_execution(argument: FinishExecution, *, label: str) -> Verifica
 async def end_execution(argument: EndExecution) -> None:
     """Record an end without a verdict."""
     await _local_then_normal(END_EXECUTION, argument, None, f"record {argument.status}")
+
+
+async def close_group(argument: CloseGroup) -> GroupClosed:
+    """Ask until the database answers: a fault of it keeps the group due."""
+    closed: GroupClosed = await workflow.execute_activity(
+        CLOSE_GROUP,
+        argument,
+        result_type=GroupClosed,
+        start_to_close_timeout=timedelta(seconds=120),
+        retry_policy=RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=0),
+        summary="take the group up",
+        priority=Priority(fairness_key=argument.tenant_slug),
+    )
+    return closed
+
+
+async def run_verification(tenant_id: str, tenant_slug: str, prepared: Prepared) -> VerificationEnded:
+    """Run a recorded execution as a child, to its end.
+
+    Raises `WorkflowAlreadyStartedError` when the settler has started it, and `ChildWorkflowError`
+    when it ended without a verdict.
+    """
+    ended: VerificationEnded = await workflow.execute_child_workflow(
+        VERIFICATION_WORKFLOW,
+        VerificationStart(
+            tenant_id=tenant_id,
+            tenant_slug=tenant_slug,
+            execution_id=prepared.execution_id,
+            shape=prepared.shape,
+            pages=prepared.pages,
+            page_characters=prepared.page_characters,
+            timeout_seconds=prepared.timeout_seconds,
+        ),
+        id=f"{tenant_slug}/verification/{prepared.execution_id}",
+        result_type=VerificationEnded,
+        task_queue=QUEUE,
+        execution_timeout=timedelta(seconds=prepared.timeout_seconds + BACKSTOP_SECONDS),
+        task_timeout=TASK_TIMEOUT,
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        parent_close_policy=ParentClosePolicy.ABANDON,
+        search_attributes=TypedSearchAttributes(
+            [
+                SearchAttributePair(TENANT, tenant_slug),
+                SearchAttributePair(VERIFIER, prepared.verifier),
+                SearchAttributePair(SUBJECT, prepared.subject),
+            ]
+        ),
+        static_summary=f"{prepared.verifier} on {prepared.subject}",
+        priority=Priority(fairness_key=tenant_slug),
+    )
+    return ended
+
+
+async def await_end(argument: Of) -> None:
+    """Wait until an execution that runs elsewhere has ended."""
+    await workflow.execute_activity(
+        AWAIT_END,
+        argument,
+        start_to_close_timeout=timedelta(seconds=10),
+        retry_policy=RetryPolicy(maximum_interval=timedelta(seconds=15), maximum_attempts=0),
+        summary="wait for the judgement",
+    )
+
+
+def new_execution_id() -> str:
+    """A UUIDv7 that a replay makes again."""
+    milliseconds = int(workflow.time() * 1000) & ((1 << 48) - 1)
+    bits = workflow.uuid4().int & ((1 << 80) - 1)
+    number = milliseconds << 80 | bits & ~(0xF << 76) | 0x7 << 76
+    return str(UUID(int=number & ~(0b11 << 62) | 0b10 << 62))
 
 
 async def _local_then_normal(name: str, argument: BaseModel, result_type: type | None, label: str) -> Any:

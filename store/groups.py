@@ -1,0 +1,224 @@
+"""The repository of groups: evidence in its order of arrival, due times, and the last verdict.
+
+Acknowledging evidence and making its group due is one step of the transaction that records the
+evidence, so a crash in between cannot forget a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
+
+from store.caller import Tenant
+from store.database import database_now, insert_or_nothing
+from store.tables.executions import executions
+from store.tables.groups import group_evidence, groups
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBinding:
+    """A group_end binding that takes the evidence of some Verifier; `after` are seconds of quiet."""
+
+    binding_id: str
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group of one binding, as it stands."""
+
+    binding_id: str
+    group_id: str
+    after: float
+    due_at: datetime | None
+    told_due_at: datetime | None
+    verdict: str | None
+    last_execution_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """A due time that a group's workflow does not have yet."""
+
+    tenant: Tenant
+    binding_id: str
+    group_id: str
+    due_at: datetime
+
+
+class Groups:
+    """Groups of one tenant over one connection."""
+
+    def __init__(self, connection: Connection, tenant: Tenant) -> None:
+        self.connection = connection
+        self.tenant = tenant
+
+    def acknowledge_input(self, execution_id: str, group_id: str, bindings: Sequence[GroupBinding]) -> None:
+        """The input of an execution is recorded: it belongs to the group of each binding from now on."""
+        if not bindings:
+            return
+        now = database_now(self.connection)
+        for binding in bindings:
+            row = {
+                "tenant_id": self.tenant.id,
+                "binding_id": binding.binding_id,
+                "group_id": group_id,
+                "execution_id": execution_id,
+                "acknowledged_at": now,
+            }
+            self.connection.execute(insert_or_nothing(self.connection, group_evidence).values(**row))
+            self._due(binding.binding_id, group_id, binding.after, now)
+
+    def acknowledge_end(self, execution_id: str) -> None:
+        """An execution has ended: the groups it belongs to become due anew."""
+        statement = (
+            select(groups.c.binding_id, groups.c.group_id, groups.c.after_seconds)
+            .join(
+                group_evidence,
+                (group_evidence.c.tenant_id == groups.c.tenant_id)
+                & (group_evidence.c.binding_id == groups.c.binding_id)
+                & (group_evidence.c.group_id == groups.c.group_id),
+            )
+            .where(
+                group_evidence.c.tenant_id == self.tenant.id, group_evidence.c.execution_id == execution_id
+            )
+            .order_by(groups.c.binding_id)
+        )
+        found = self.connection.execute(statement).all()
+        if not found:
+            return
+        now = database_now(self.connection)
+        for row in found:
+            self._due(row.binding_id, row.group_id, row.after_seconds, now)
+
+    def withdraw(self, execution_id: str) -> None:
+        """The execution is forgotten, so it is no evidence. Its groups stay due: they may be judged
+        once more than needed, never once less."""
+        self.connection.execute(
+            group_evidence.delete().where(
+                group_evidence.c.tenant_id == self.tenant.id, group_evidence.c.execution_id == execution_id
+            )
+        )
+
+    def find(self, binding_id: str, group_id: str, *, lock: bool = False) -> Group | None:
+        statement = select(groups).where(*self._one(binding_id, group_id))
+        row = self.connection.execute(statement.with_for_update() if lock else statement).one_or_none()
+        return None if row is None else _group(row)
+
+    def evidence(self, binding_id: str, group_id: str) -> list[Row[Any]]:
+        """What was acknowledged, in order of arrival: (execution_id, acknowledged_at) and, of the
+        execution, verifier_uid, inputs, verdict and result, which are null where it is missing."""
+        statement = (
+            select(
+                group_evidence.c.execution_id,
+                group_evidence.c.acknowledged_at,
+                executions.c.verifier_uid,
+                executions.c.inputs,
+                executions.c.status,
+                executions.c.verdict,
+                executions.c.result,
+            )
+            .outerjoin(
+                executions,
+                (executions.c.tenant_id == group_evidence.c.tenant_id)
+                & (executions.c.execution_id == group_evidence.c.execution_id),
+            )
+            .where(
+                group_evidence.c.tenant_id == self.tenant.id,
+                group_evidence.c.binding_id == binding_id,
+                group_evidence.c.group_id == group_id,
+            )
+            .order_by(group_evidence.c.acknowledged_at, group_evidence.c.execution_id)
+        )
+        return list(self.connection.execute(statement))
+
+    def judged(self, binding_id: str, group_id: str, execution_id: str) -> None:
+        """An execution took the group up, or stands for why it was dropped: nothing is due now."""
+        self._set(binding_id, group_id, due_at=None, told_due_at=None, last_execution_id=execution_id)
+
+    def replace_verdict(self, binding_id: str, group_id: str, verdict: str) -> str | None:
+        """Note a judgement that passed or failed; the one before it, None for the first."""
+        before = self.find(binding_id, group_id, lock=True)
+        self._set(binding_id, group_id, verdict=verdict)
+        return None if before is None else before.verdict
+
+    def told(self, binding_id: str, group_id: str, due_at: datetime) -> None:
+        """The group's workflow has this due time now."""
+        self.connection.execute(
+            update(groups)
+            .where(
+                *self._one(binding_id, group_id),
+                groups.c.due_at.is_not(None),
+                or_(groups.c.told_due_at.is_(None), groups.c.told_due_at < due_at),
+            )
+            .values(told_due_at=due_at)
+        )
+
+    def _due(self, binding_id: str, group_id: str, after: float, now: datetime) -> None:
+        due_at = now + timedelta(seconds=after)
+        made = self.connection.execute(
+            insert_or_nothing(self.connection, groups).values(
+                tenant_id=self.tenant.id,
+                binding_id=binding_id,
+                group_id=group_id,
+                after_seconds=after,
+                due_at=due_at,
+                updated_at=now,
+            )
+        )
+        if not made.rowcount:
+            self.connection.execute(
+                update(groups)
+                .where(
+                    *self._one(binding_id, group_id),
+                    or_(groups.c.due_at.is_(None), groups.c.due_at < due_at),
+                )
+                .values(due_at=due_at, updated_at=now)
+            )
+
+    def _set(self, binding_id: str, group_id: str, **values: Any) -> None:
+        self.connection.execute(
+            update(groups)
+            .where(*self._one(binding_id, group_id))
+            .values(**values, updated_at=database_now(self.connection))
+        )
+
+    def _one(self, binding_id: str, group_id: str) -> Iterable[ColumnElement[bool]]:
+        return (
+            groups.c.tenant_id == self.tenant.id,
+            groups.c.binding_id == binding_id,
+            groups.c.group_id == group_id,
+        )
+
+
+def untold(connection: Connection, tenants: dict[str, Tenant], limit: int) -> list[Untold]:
+    """Across tenants, for the relay alone: due times that no workflow has yet, the earliest first."""
+    statement = (
+        select(groups.c.tenant_id, groups.c.binding_id, groups.c.group_id, groups.c.due_at)
+        .where(
+            groups.c.due_at.is_not(None),
+            or_(groups.c.told_due_at.is_(None), groups.c.told_due_at < groups.c.due_at),
+        )
+        .order_by(groups.c.due_at)
+        .limit(limit)
+    )
+    return [
+        Untold(tenants[row.tenant_id], row.binding_id, row.group_id, row.due_at)
+        for row in connection.execute(statement)
+    ]
+
+
+def _group(row: Row[Any]) -> Group:
+    return Group(
+        row.binding_id,
+        row.group_id,
+        row.after_seconds,
+        row.due_at,
+        row.told_due_at,
+        row.verdict,
+        row.last_execution_id,
+    )
