@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import (
@@ -20,7 +21,7 @@ from engine.shape import Shape
 from store.caller import Tenant
 from store.executions import workflow_id_of
 from workflows import contracts
-from workflows.contracts import VerificationStart
+from workflows.contracts import Prepared, VerificationStart
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,28 @@ class Startable:
     shape: Shape
 
 
+def prepared_of(row: Any, shape: Shape) -> Prepared:
+    """A recorded execution as a workflow is told to run it."""
+    document, pages = _paged(shape)
+    return Prepared(
+        execution_id=row.execution_id,
+        verifier=row.verifier,
+        subject=row.subject,
+        shape=document,
+        pages=pages,
+        timeout_seconds=row.timeout_seconds,
+    )
+
+
 async def start_verification(client: Client, execution: Startable, *, eager: bool = False) -> None:
     """Start it, once: a workflow that runs or has ended under the same id is success too."""
-    document = execution.shape.document()
-    text = json.dumps(document, separators=(",", ":"))
-    fits = len(text) <= contracts.SHAPE_PAGE_CHARACTERS
+    document, pages = _paged(execution.shape)
     argument = VerificationStart(
         tenant_id=execution.tenant.id,
         tenant_slug=execution.tenant.slug,
         execution_id=execution.execution_id,
-        shape=document if fits else None,
-        pages=0 if fits else -(-len(text) // contracts.SHAPE_PAGE_CHARACTERS),
+        shape=document,
+        pages=pages,
         timeout_seconds=execution.timeout_seconds,
     )
     try:
@@ -72,3 +84,12 @@ async def start_verification(client: Client, execution: Startable, *, eager: boo
         )
     except WorkflowAlreadyStartedError:
         return
+
+
+def _paged(shape: Shape) -> tuple[list[Any] | None, int]:
+    """The shape's document where it fits into an argument; otherwise the number of its pages."""
+    document = shape.document()
+    text = json.dumps(document, separators=(",", ":"))
+    if len(text) <= contracts.SHAPE_PAGE_CHARACTERS:
+        return document, 0
+    return None, -(-len(text) // contracts.SHAPE_PAGE_CHARACTERS)

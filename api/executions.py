@@ -161,7 +161,9 @@ def status_document(row: Any, settings: Settings) -> dict[str, Any]:
     for name, value in (("group_id", row.group_id), ("owner_card_uid", row.owner_uid)):
         if value is not None:
             found[name] = value
-    for name in ("started_at", "ended_at"):
+    if row.group_sources is not None:
+        found["group"] = {"sources": orjson.Fragment(row.group_sources)}
+    for name in ("started_at", "ended_at", "window_start", "window_end"):
         value = getattr(row, name)
         if value is not None:
             found[name] = value.isoformat()

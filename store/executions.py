@@ -17,7 +17,7 @@ from store.caller import Tenant
 from store.database import insert_or_nothing, utc_now
 from store.outbox import Batch, Outbox, add_batches
 from store.tables.executions import execution_blocks, executions, submission_keys
-from wyrd.errors import Code
+from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 from wyrd.wire.verification import ExecutionStatus
 
@@ -26,7 +26,8 @@ _OPEN = executions.c.ended_at.is_(None)
 
 @dataclass(frozen=True)
 class NewExecution:
-    """What is known when an execution is accepted. `inputs` is JSON text."""
+    """What is known when an execution is accepted. `inputs` is JSON text, and so is `group_sources`: by
+    source slot, what it reads and the executions it was gathered from."""
 
     execution_id: str
     source: str
@@ -44,6 +45,9 @@ class NewExecution:
     timeout_seconds: float
     created_at: datetime
     session_id: str | None = None
+    group_sources: str | None = None
+    window_start: datetime | None = None
+    window_end: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,26 @@ class Executions:
             error_message="the idempotency key was used before for another request",
         )
         return Accepted(new.execution_id, fresh=False, conflict=True)
+
+    def add(self, new: NewExecution) -> bool:
+        """Record an execution that Wyrd itself starts; False when it was recorded before."""
+        row = _row(self.tenant, new)
+        return bool(
+            self.connection.execute(insert_or_nothing(self.connection, executions).values(**row)).rowcount
+        )
+
+    def add_errored(self, new: NewExecution, error: WyrdError) -> None:
+        """Record that an execution could not even begin: nothing runs, and nothing is judged."""
+        row = _row(
+            self.tenant,
+            new,
+            status=ExecutionStatus.ERRORED.value,
+            acknowledged=True,
+            ended_at=new.created_at,
+            error_code=error.code,
+            error_message=error.detail,
+        )
+        self.connection.execute(insert_or_nothing(self.connection, executions).values(**row))
 
     def withdraw(self, execution_id: str) -> None:
         """Forget an execution whose workflow start was refused before anything ran."""
@@ -274,7 +298,7 @@ class Executions:
         """The newest executions first. `filters`: column name to value, `since` and `until` times;
         `verifier` and `subject` take a uid, or the text `space/Kind/name[@version]`; `subjects` are
         the uids a Card-bound caller may see, as subject and as owner."""
-        statement = select(*[column for column in executions.c if column.name not in ("inputs", "result")])
+        statement = select(*[column for column in executions.c if column.name not in _LARGE])
         statement = statement.where(self._mine, *_conditions(filters))
         if before is not None:
             statement = statement.where(_beyond(before, newer=False))
@@ -437,6 +461,7 @@ def _block_end(row: Row[Any]) -> BlockEnd:
     return BlockEnd(row.block, row.letter, row.document, row.output, row.output_sha256)
 
 
+_LARGE = ("inputs", "result", "group_sources")
 _COLUMNS = ("status", "verdict", "run_id", "group_id", "binding_id", "source")
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
 
 from store.caller import Tenant
-from store.database import database_now, insert_or_nothing
+from store.clock import now as clock_now
+from store.database import insert_or_nothing
 from store.tables.executions import executions
 from store.tables.groups import group_evidence, groups
 
@@ -61,7 +62,7 @@ class Groups:
         """The input of an execution is recorded: it belongs to the group of each binding from now on."""
         if not bindings:
             return
-        now = database_now(self.connection)
+        now = clock_now(self.connection)
         for binding in bindings:
             row = {
                 "tenant_id": self.tenant.id,
@@ -91,7 +92,7 @@ class Groups:
         found = self.connection.execute(statement).all()
         if not found:
             return
-        now = database_now(self.connection)
+        now = clock_now(self.connection)
         for row in found:
             self._due(row.binding_id, row.group_id, row.after_seconds, now)
 
@@ -184,7 +185,7 @@ class Groups:
         self.connection.execute(
             update(groups)
             .where(*self._one(binding_id, group_id))
-            .values(**values, updated_at=database_now(self.connection))
+            .values(**values, updated_at=clock_now(self.connection))
         )
 
     def _one(self, binding_id: str, group_id: str) -> Iterable[ColumnElement[bool]]:

@@ -176,11 +176,11 @@ class CloseGroup(OfGroup):
 
 
 class GroupClosed(BaseModel):
-    """`step`: judge the prepared execution; wait until `due_at`; or nothing, because nothing is due
-    or because the group was dropped with a recorded reason."""
+    """`step`: judge the prepared execution; wait so many seconds and ask again; or nothing, because
+    nothing is due or because the group was dropped with a recorded reason."""
 
     step: str = "nothing"
-    due_at: float = 0.0
+    seconds: float = 0.0
     prepared: Prepared | None = None
 
 

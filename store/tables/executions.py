@@ -40,6 +40,10 @@ executions = Table(
     Column("run_id", String(36)),
     Column("group_id", String(256)),
     Column("session_id", String(36)),
+    # JSON text, of a group's execution: what each source slot reads, and the executions it came from.
+    Column("group_sources", Text),
+    Column("window_start", Instant),
+    Column("window_end", Instant),
     Column("inputs", Text, nullable=False),
     Column("timeout_seconds", Float, nullable=False),
     Column("acknowledged", Boolean, nullable=False),
