@@ -11,8 +11,12 @@ from bifrost.tables import StoredTable
 from store.caller import Tenant
 from store.outbox import Batch
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.arrow_rows import rows_to_arrow
-from wyrd.wire.canonical import MAX_DEPTH, strict_loads
+from wyrd.wire.arrow_rows import MAX_DEPTH, rows_to_arrow
+from wyrd.wire.canonical import strict_loads
+from wyrd.wire.row_faults import VariantLimits
+
+_AS_ACCEPTED = VariantLimits(depth=MAX_DEPTH, bytes=2**31 - 1)
+"""What was accepted is published: evidence stands inside Wyrd's own rows, deeper than a caller's may."""
 
 
 def materialise(batch: Batch, table: StoredTable, tenant: Tenant) -> pa.RecordBatch:
@@ -52,7 +56,8 @@ def _written(batch: Batch, table: StoredTable) -> pa.RecordBatch:
             [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in read.columns],
             schema=read.schema,
         )
-    return rows_to_arrow([*table.fields, *CORRELATION], strict_loads(batch.payload, max_depth=MAX_DEPTH + 2))
+    rows = strict_loads(batch.payload, max_depth=MAX_DEPTH)
+    return rows_to_arrow(table.fields, rows, extra=CORRELATION, limits=_AS_ACCEPTED)
 
 
 def _stamps(batch: Batch, tenant: Tenant) -> dict[str, Any]:

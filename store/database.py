@@ -196,14 +196,23 @@ def insert_or_nothing(connection: Connection, table: Table) -> Any:
     return postgresql_insert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
+def _no_room(error: Any) -> bool:
+    """Whether the database could not write for want of disk space (PostgreSQL: 53100)."""
+    return getattr(error, "sqlstate", None) == "53100" or str(error).startswith("database or disk is full")
+
+
 @contextlib.contextmanager
 def _translated() -> Any:
-    """An unreachable database is a 503, whatever the driver calls it."""
+    """An unreachable database is a 503, and a full disk a 507, whatever the driver calls them."""
     try:
         yield
     except OperationalError as error:
         if str(error.orig).startswith(_FAULTS_OF_OURS):
             raise
+        if _no_room(error.orig):
+            raise WyrdError(
+                Code.VALA_507_WAL_DISK_FULL, "the disk of the database is full; nothing of this was stored"
+            ) from error
         raise WyrdError(
             Code.SERVER_503_SERVICE_UNAVAILABLE, "the database cannot be reached", service="database"
         ) from error

@@ -46,8 +46,6 @@ bifrost_outbox = Table(
     Column("batch_id", String(36), nullable=False),
     # "json": UTF-8 JSON, a list of row objects; "arrow": one Arrow IPC stream.
     Column("encoding", String(8), nullable=False),
-    # Emptied when the rows are published; the rest stays a while, so that a late repeat is known.
-    Column("payload", LargeBinary),
     Column("row_count", Integer, nullable=False),
     Column("byte_count", Integer, nullable=False),
     Column("principal_id", String(36), nullable=False),
@@ -57,6 +55,9 @@ bifrost_outbox = Table(
     # The publication that took the batch up; it names the snapshot that holds its rows.
     Column("publish_id", String(36)),
     Column("published_at", Instant),
+    # Emptied when the rows are published; the rest stays a while, so that a late repeat is known.
+    # Last, because SQLite reads through a large value to reach what stands after it.
+    Column("payload", LargeBinary),
     PrimaryKeyConstraint("tenant_id", "table_name", "batch_id"),
     Index(
         "ix_bifrost_outbox_pending",

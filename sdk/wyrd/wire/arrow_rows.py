@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import accumulate, chain
 from types import NoneType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,14 +15,21 @@ from wyrd.errors import WyrdError
 from wyrd.wire.arrow_fields import arrow_field, arrow_schema, stored_type
 from wyrd.wire.arrow_values import plain_array
 from wyrd.wire.bifrost import DataType, FieldSpec, NestedType
-from wyrd.wire.row_faults import Place, misfit, not_a, undeclared
+from wyrd.wire.row_faults import LIMITS, Place, VariantLimits, misfit, not_a, undeclared
 from wyrd.wire.variants import variant_array
+
+MAX_DEPTH: Final = 512
+"""Nesting of JSON rows as a whole. What a table takes is decided column by column, less deeply."""
 
 Row = Mapping[str, Any]
 
 
 def rows_to_arrow(
-    fields: Sequence[FieldSpec], rows: Sequence[Row], *, extra: Sequence[FieldSpec] = ()
+    fields: Sequence[FieldSpec],
+    rows: Sequence[Row],
+    *,
+    extra: Sequence[FieldSpec] = (),
+    limits: VariantLimits = LIMITS,
 ) -> pa.RecordBatch:
     """One record batch of the columns `fields` and, after them, `extra`, in the types they are stored in.
 
@@ -36,7 +43,9 @@ def rows_to_arrow(
     """
     columns = [*fields, *extra]
     _refuse_undeclared({field.name for field in columns}, rows)
-    arrays = [_column(field, [row.get(field.name) for row in rows], Place(field.name)) for field in columns]
+    arrays = [
+        _column(field, [row.get(field.name) for row in rows], Place(field.name, limits)) for field in columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 

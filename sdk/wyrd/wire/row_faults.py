@@ -7,19 +7,32 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Final
 
 from wyrd.errors import Code, WyrdError
 
 _TOLD = 200
 
 
+@dataclass(frozen=True)
+class VariantLimits:
+    """How deeply a free-form value may be nested, and how many bytes of JSON it may have."""
+
+    depth: int = 64
+    bytes: int = 8 * 1024 * 1024
+
+
+LIMITS: Final = VariantLimits()
+
+
 class Place:
     """The values of one column of a batch, in order: value `i` belongs to row `i`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, limits: VariantLimits = LIMITS) -> None:
         self.name = name
+        self.limits = limits
 
     def at(self, index: int) -> tuple[int, str]:
         """The row of a value, and its path from there: `(3, "customer.name")`."""
@@ -36,7 +49,7 @@ class Place:
 
 class _Members(Place):
     def __init__(self, parent: Place, name: str) -> None:
-        super().__init__(name)
+        super().__init__(name, parent.limits)
         self.parent = parent
 
     def at(self, index: int) -> tuple[int, str]:
@@ -46,7 +59,7 @@ class _Members(Place):
 
 class _Items(Place):
     def __init__(self, parent: Place, offsets: Callable[[], Sequence[int]]) -> None:
-        super().__init__("")
+        super().__init__("", parent.limits)
         self.parent = parent
         self.offsets = offsets
 

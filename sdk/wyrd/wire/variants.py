@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from types import NoneType
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,6 @@ import pyarrow.compute as pc
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonFault, JsonRefused, strict_loads
 from wyrd.wire.row_faults import Place, bad_variant
-
-MAX_DEPTH: Final = 64
-MAX_BYTES: Final = 8 * 1024 * 1024
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SHALLOW = frozenset([str, int, bool, NoneType])
@@ -48,10 +45,10 @@ def checked_variant_texts(texts: pa.Array, place: Place) -> None:
             continue
         try:
             # What is nested deeper than that is refused as such below, if the parser gets that far.
-            value = strict_loads(text, max_depth=4 * MAX_DEPTH)
+            value = strict_loads(text, max_depth=4 * place.limits.depth)
         except JsonRefused as refused:
             if refused.fault is JsonFault.LIMIT and "nested" in refused.reason:
-                raise _too_deep(place, index, "", 4 * MAX_DEPTH) from None
+                raise _too_deep(place, index, "", 4 * place.limits.depth) from None
             raise _not_json(place, index, refused.pointer, refused.reason) from None
         _check(value, place, index)
 
@@ -83,7 +80,7 @@ def _check(value: Any, place: Place, index: int) -> None:
             elif not math.isfinite(item):
                 raise _not_json(place, index, path, "a number that is not finite")
         depth += deeper
-        if depth > MAX_DEPTH:
+        if depth > place.limits.depth:
             raise _too_deep(place, index, next(path for path, item in level if item is not None), depth)
         level = nested
 
@@ -101,14 +98,14 @@ def _culprit(values: Sequence[Any], place: Place) -> WyrdError:
 def _checked_sizes(texts: pa.Array, place: Place) -> None:
     sizes = pc.binary_length(texts)
     most = pc.max(sizes).as_py()
-    if most is not None and most > MAX_BYTES:
+    if most is not None and most > place.limits.bytes:
         raise bad_variant(
             place,
             pc.index(sizes, most).as_py(),
             Code.VALA_413_VARIANT_TOO_LARGE,
-            f"has {most} bytes of JSON, and at most {MAX_BYTES} are taken",
+            f"has {most} bytes of JSON, and at most {place.limits.bytes} are taken",
             bytes=most,
-            limit=MAX_BYTES,
+            limit=place.limits.bytes,
         )
 
 
@@ -117,10 +114,10 @@ def _too_deep(place: Place, index: int, path: str, depth: int) -> WyrdError:
         place,
         index,
         Code.VALA_400_VARIANT_TOO_DEEP,
-        f"is nested deeper than {MAX_DEPTH}",
+        f"is nested deeper than {place.limits.depth}",
         path=path[:200],
         depth=depth,
-        limit=MAX_DEPTH,
+        limit=place.limits.depth,
     )
 
 

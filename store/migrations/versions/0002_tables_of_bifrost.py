@@ -24,7 +24,6 @@ def upgrade() -> None:
         sa.Column("table_name", sa.String(length=160), nullable=False),
         sa.Column("batch_id", sa.String(length=36), nullable=False),
         sa.Column("encoding", sa.String(length=8), nullable=False),
-        sa.Column("payload", sa.LargeBinary(), nullable=True),
         sa.Column("row_count", sa.Integer(), nullable=False),
         sa.Column("byte_count", sa.Integer(), nullable=False),
         sa.Column("principal_id", sa.String(length=36), nullable=False),
@@ -33,6 +32,7 @@ def upgrade() -> None:
         sa.Column("ingested_at", Instant(), nullable=False),
         sa.Column("publish_id", sa.String(length=36), nullable=True),
         sa.Column("published_at", Instant(), nullable=True),
+        sa.Column("payload", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("tenant_id", "table_name", "batch_id", name=op.f("pk_bifrost_outbox")),
     )
     with op.batch_alter_table("bifrost_outbox", schema=None) as batch_op:
