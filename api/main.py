@@ -36,11 +36,14 @@ class ServerServices(Services):
         if self.settings.dev_key:
             await ensure_dev_key(self.database, tenant, self.settings.home)
         await super().open()
-        self._inserts = InsertDoor(self)
-        await self._inserts.open()
         self._connecting = asyncio.create_task(self._connect())
         # With Temporal there, the first request already finds everything open.
         await asyncio.wait([self._connecting], timeout=_FIRST_SECONDS)
+        if self._connecting.done():
+            # A fault of ours is no reason to wait for Temporal for ever without a word.
+            self._connecting.result()
+        self._inserts = InsertDoor(self)
+        await self._inserts.open()
 
     async def close(self) -> None:
         if self._inserts is not None:
