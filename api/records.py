@@ -21,6 +21,7 @@ from bifrost.verifications import EndedVerification
 from store.caller import Tenant
 from store.database import Database
 from store.executions import EndedRow, NewExecution, record_ended
+from store.groups import GroupBinding
 from wyrd.wire.canonical import JsonRefused, strict_loads
 from wyrd.wire.refs import CardRef
 from wyrd.wire.verification import ExecutionStatus
@@ -49,6 +50,7 @@ class EndedExecution:
     verdict: str | None = None
     result: str | None = None
     error: tuple[str, str] | None = None
+    groups: tuple[GroupBinding, ...] = ()
 
 
 class VerifyRecords:
@@ -201,6 +203,7 @@ def _row(ended: EndedExecution) -> EndedRow:
         code,
         message,
         _verification(ended).batches(),
+        ended.groups,
     )
 
 
@@ -253,4 +256,5 @@ def _of_line(line: bytes) -> EndedExecution:
         verdict=document["verdict"],
         result=document["result"],
         error=None if document["error"] is None else tuple(document["error"]),
+        groups=tuple(GroupBinding(**one) for one in document.get("groups", ())),
     )

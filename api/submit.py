@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -33,6 +34,7 @@ from store.executions import (
     new_execution_id,
     workflow_id_of,
 )
+from store.groups import GroupBinding
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import digest
 from wyrd.wire.verification import ExecuteRequest
@@ -110,7 +112,7 @@ class Submit:
             utc_now(),
             self._settings.execution_timeout_seconds,
         )
-        accepted = await self._database.write(_accept, caller.tenant, new, key, body)
+        accepted = await self._database.write(_accept, caller.tenant, new, key, body, bound.target.groups)
         if accepted.fresh:
             self._expect(caller.tenant, bound, new, inputs)
             await self._start(caller.tenant, bound, new)
@@ -221,11 +223,18 @@ class Submit:
 _NEVER_ARRIVED = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.NOT_FOUND)
 
 
-def _accept(connection: Connection, tenant: Tenant, new: NewExecution, key: str, body: str) -> Accepted:
+def _accept(
+    connection: Connection,
+    tenant: Tenant,
+    new: NewExecution,
+    key: str,
+    body: str,
+    groups: Sequence[GroupBinding],
+) -> Accepted:
     executions = Executions(connection, tenant)
     if Cards(connection, tenant).declaration(key) is not None:
         return executions.refuse(new, key=key, body_sha256=body)
-    return executions.accept(new, key=key, body_sha256=body)
+    return executions.accept(new, key=key, body_sha256=body, groups=groups)
 
 
 def _withdraw(connection: Connection, tenant: Tenant, execution_id: str) -> None:

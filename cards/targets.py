@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,9 @@ from cards.graph import graph_of, require_readable
 from store.bindings import Binding, Bindings
 from store.caller import Tenant
 from store.cards import Cards, StoredCard
+from store.groups import GroupBinding
+from wyrd.cards.slots import SourceSlot
+from wyrd.cards.trigger import GroupEndTrigger
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import is_uuid7
 from wyrd.wire.refs import CardRef
@@ -27,7 +30,8 @@ class Target:
 
     `spec` is the Verifier's. `bindings` are every active one that matches, the nearest owner
     first; `owners` names their owners by uid. The result carries the first binding's id and owner,
-    the Operators of all of them react.
+    the Operators of all of them react. `groups` are the group_end bindings of those owners that
+    gather this Verifier's evidence.
     """
 
     verifier: CardRef
@@ -35,6 +39,7 @@ class Target:
     subject: CardRef
     bindings: tuple[Binding, ...]
     owners: Mapping[str, CardRef]
+    groups: tuple[GroupBinding, ...] = ()
 
     @property
     def owner(self) -> CardRef:
@@ -86,7 +91,28 @@ def resolve_target(
         subject.ref,
         tuple(bindings),
         {uid: owner.ref for uid, owner in owners.items()},
+        tuple(_groups(connection, tenant, verifier.ref.name, owners)),
     )
+
+
+def _groups(
+    connection: Connection, tenant: Tenant, verifier_name: str, owners: Iterable[str]
+) -> Iterator[GroupBinding]:
+    """The active group_end bindings of those owners whose source slots name that Verifier."""
+    repository, cards = Bindings(connection, tenant), Cards(connection, tenant)
+    waiting = [
+        binding
+        for owner in owners
+        for binding in repository.of_owner(owner)
+        if binding.active and binding.runs_on is not None and binding.runs_on["kind"] == "group_end"
+    ]
+    judges = cards.by_uids(binding.verifier_uid for binding in waiting)
+    for binding in waiting:
+        trigger = GroupEndTrigger.model_validate(binding.runs_on)
+        slots = judges[binding.verifier_uid].spec_document.get("inputs", {}).values()
+        names = {SourceSlot(slot).verifier for slot in slots if isinstance(slot, str)}
+        if verifier_name in names:
+            yield GroupBinding(binding.binding_id, float(trigger.after_seconds))
 
 
 def _distance(binding: Binding, caller_card_uid: str | None) -> tuple[bool, bool]:

@@ -15,11 +15,12 @@ from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, lite
 
 from store.caller import Tenant
 from store.database import insert_or_nothing, utc_now
+from store.groups import GroupBinding, Groups
 from store.outbox import Batch, Outbox, add_batches
 from store.tables.executions import execution_blocks, executions, submission_keys
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
-from wyrd.wire.verification import ExecutionStatus
+from wyrd.wire.verification import ExecutionSource, ExecutionStatus
 
 _OPEN = executions.c.ended_at.is_(None)
 
@@ -85,17 +86,24 @@ class Executions:
         self.tenant = tenant
         self._mine = executions.c.tenant_id == tenant.id
 
-    def accept(self, new: NewExecution, *, key: str | None = None, body_sha256: str = "") -> Accepted:
-        """Insert the execution, once per idempotency key and body.
+    def accept(
+        self,
+        new: NewExecution,
+        *,
+        key: str | None = None,
+        body_sha256: str = "",
+        groups: Sequence[GroupBinding] = (),
+    ) -> Accepted:
+        """Insert the execution, once per idempotency key and body, as evidence of those groups.
 
         The same key with another body makes (once) an execution that is errored with
         `WYRD_REGISTRY_409_IDEMPOTENCY_CONFLICT`.
         """
         if key is None:
-            self._insert_row(new)
+            self._insert_evidence(new, groups)
             return Accepted(new.execution_id, fresh=True)
         if self._take_key(key, body_sha256, new, first=True):
-            self._insert_row(new)
+            self._insert_evidence(new, groups)
             return Accepted(new.execution_id, fresh=True)
         for row in self._key_rows(key):
             if row.body_sha256 == body_sha256:
@@ -165,6 +173,7 @@ class Executions:
             self._mine, executions.c.execution_id == execution_id, executions.c.acknowledged.is_(False), _OPEN
         )
         if self.connection.execute(gone).rowcount:
+            Groups(self.connection, self.tenant).withdraw(execution_id)
             self.connection.execute(
                 submission_keys.delete().where(
                     submission_keys.c.tenant_id == self.tenant.id,
@@ -331,6 +340,11 @@ class Executions:
             self.connection.execute(insert_or_nothing(self.connection, submission_keys), row).rowcount
         )
 
+    def _insert_evidence(self, new: NewExecution, groups: Sequence[GroupBinding]) -> None:
+        self._insert_row(new)
+        if new.group_id is not None:
+            Groups(self.connection, self.tenant).acknowledge_input(new.execution_id, new.group_id, groups)
+
     def _insert_row(self, new: NewExecution, **more: Any) -> None:
         self.connection.execute(insert(executions), _row(self.tenant, new, **more))
 
@@ -341,10 +355,13 @@ class Executions:
             update(executions)
             .where(self._mine, executions.c.execution_id == execution_id, _OPEN)
             .values(acknowledged=True, ended_at=utc_now(), **values)
-        )
-        if not done.rowcount:
+            .returning(executions.c.group_id, executions.c.source)
+        ).one_or_none()
+        if done is None:
             return False
         Outbox(self.connection, self.tenant).add(batches)
+        if done.group_id is not None and done.source != ExecutionSource.GROUP.value:
+            Groups(self.connection, self.tenant).acknowledge_end(execution_id)
         if kept is not None:
             self.connection.execute(
                 execution_blocks.delete().where(
@@ -385,6 +402,7 @@ class EndedRow:
     error_code: str | None = None
     error_message: str | None = None
     batches: Sequence[Batch] = ()
+    groups: Sequence[GroupBinding] = ()
 
 
 def record_ended(connection: Connection, ended: Sequence[EndedRow]) -> None:
@@ -408,6 +426,10 @@ def record_ended(connection: Connection, ended: Sequence[EndedRow]) -> None:
     if rows:
         connection.execute(insert_or_nothing(connection, executions), rows)
         add_batches(connection, [(one.tenant, batch) for one in ended for batch in one.batches])
+    for one in ended:
+        if one.new.group_id is not None:
+            groups = Groups(connection, one.tenant)
+            groups.acknowledge_input(one.new.execution_id, one.new.group_id, one.groups)
 
 
 def _row(tenant: Tenant, new: NewExecution, **more: Any) -> dict[str, Any]:

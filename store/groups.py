@@ -59,7 +59,10 @@ class Groups:
         self.tenant = tenant
 
     def acknowledge_input(self, execution_id: str, group_id: str, bindings: Sequence[GroupBinding]) -> None:
-        """The input of an execution is recorded: it belongs to the group of each binding from now on."""
+        """The input of an execution is recorded: it belongs to the group of each binding from now on.
+
+        Recorded again it changes nothing: the first time is the order of arrival.
+        """
         if not bindings:
             return
         now = clock_now(self.connection)
@@ -71,8 +74,9 @@ class Groups:
                 "execution_id": execution_id,
                 "acknowledged_at": now,
             }
-            self.connection.execute(insert_or_nothing(self.connection, group_evidence).values(**row))
-            self._due(binding.binding_id, group_id, binding.after, now)
+            made = self.connection.execute(insert_or_nothing(self.connection, group_evidence).values(**row))
+            if made.rowcount:
+                self._due(binding.binding_id, group_id, binding.after, now)
 
     def acknowledge_end(self, execution_id: str) -> None:
         """An execution has ended: the groups it belongs to become due anew."""

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+def _listed(given: Any) -> Any:
+    """The items of a text with commas between them."""
+    if not isinstance(given, str):
+        return given
+    return tuple(item.strip() for item in given.split(",") if item.strip())
 
 
 class Settings(BaseSettings):
@@ -61,6 +68,19 @@ class Settings(BaseSettings):
     payload_key: SecretStr | None = None
     """Base64 of 32 bytes; when set, Temporal payloads are encrypted with AES-256-GCM."""
 
+    connection_key: SecretStr | None = None
+    """Base64 of 32 bytes that protect the secrets of operator connections; none derives them from the
+    server secret."""
+    slack_url: str = Field("https://slack.com", pattern=r"^https?://")
+    pager_duty_url: str = Field("https://events.pagerduty.com", pattern=r"^https?://")
+    operator_destinations: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = ()
+    """Hosts, addresses and networks (CIDR), with commas between them, that Operators may reach although
+    they are private."""
+    notify_slots: int = Field(32, ge=1)
+    """Deliveries of Operators that a worker makes at the same time."""
+    public_url: str | None = Field(None, pattern=r"^https?://")
+    """Address of the API as people see it, for the links in what Operators send."""
+
     gateway_config: Path | None = None
     """YAML file of model deployments; none means `home`/gateway.yaml when that exists."""
 
@@ -76,6 +96,11 @@ class Settings(BaseSettings):
     sandbox_workers: int | None = None
     extract_workers: int = Field(2, ge=1)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @property
+    def api_url(self) -> str:
+        """`public_url`, else where the API listens."""
+        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
     def sql_url(self) -> str:
