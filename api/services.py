@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bifrost.plane import DataPlane
 from store.blobs import BlobStore
 from store.blobs.local import LocalBlobs
 from store.blobs.s3 import S3Blobs
@@ -26,6 +27,7 @@ class Services:
     database: Database
     blobs: BlobStore
     tokens: Tokens
+    bifrost: DataPlane
     temporal: "Client | None" = None
     verifying: "Verification | None" = None
 
@@ -47,7 +49,7 @@ class Services:
             blobs: BlobStore = LocalBlobs(settings.home / "blobs", secret)
         else:
             blobs = S3Blobs(settings)
-        return cls(settings, database, blobs, Tokens(database, secret))
+        return cls(settings, database, blobs, Tokens(database, secret), DataPlane.of(settings, database))
 
     async def open(self) -> None:
         """Called when the application starts, in its event loop."""
@@ -60,4 +62,5 @@ class Services:
         if self.verifying is not None:
             await self.verifying.close()
         await self.blobs.close()
+        await self.bifrost.close()
         self.database.close()
