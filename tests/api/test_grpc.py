@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 import pyarrow as pa
 import pytest
+from sqlalchemy import select
 
 from api.grpc import door as doors
 from api.grpc.door import InsertDoor, check_port
@@ -21,11 +22,14 @@ from api.grpc.messages import METHOD, InsertBatchRequest, InsertBatchResponse
 from api.grpc.statuses import TRAILER, document
 from api.services import Services
 from bifrost.names import TableName
-from store.caller import Caller
-from tests.api.conftest import Person
+from bifrost.scribe.intake import Scribe
+from bifrost.tables import Tables
+from store.caller import Caller, Role
+from store.tables.bifrost import bifrost_outbox
+from tests.api.conftest import Person, person
 from tests.servers import free_ports
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.bifrost import BatchAccepted
+from wyrd.wire.bifrost import BatchAccepted, FieldSpec, RegisterTable
 from wyrd.wire.ids import uuid7
 
 Channel = Any
@@ -73,13 +77,17 @@ async def channel(door: InsertDoor) -> AsyncIterator[Channel]:
 
 
 def stream(values: list[int]) -> bytes:
+    return written({"n": pa.array(values, pa.int64())})
+
+
+def written(columns: dict[str, Any]) -> bytes:
     """An Arrow IPC stream of one batch."""
     sink = pa.BufferOutputStream()
-    batch = pa.record_batch({"n": pa.array(values, pa.int64())})
+    batch = pa.record_batch(columns)
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
 
 
 def request(table: str = "datasets.tickets", data: bytes = b"", batch_id: bytes = b"") -> bytes:
@@ -321,3 +329,73 @@ def test_a_document_fits_into_a_trailer_and_keeps_its_names(made: WyrdError) -> 
     if made.code == Code.VALA_404_BIFROST_TABLE_NOT_FOUND.value:
         assert told["details"]["variant"] == "table_not_found"
         assert set(told["details"]["data"]) == {"table"}
+
+
+@pytest.fixture
+async def recording(services: Services) -> AsyncIterator[Channel]:
+    """A channel to a door with the real Scribe behind it."""
+    settings = services.settings.model_copy(update={"grpc_port": 0})
+    scribe = Scribe(services.database, settings)
+    parts: Any = SimpleNamespace(
+        settings=settings, tokens=services.tokens, bifrost=SimpleNamespace(scribe=scribe)
+    )
+    door = InsertDoor(parts)
+    await door.open()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{door.port}") as channel:
+        yield channel
+    await door.close()
+
+
+async def test_rows_of_a_published_client_are_durable_when_they_are_acknowledged(
+    recording: Channel, services: Services, admin: Person
+) -> None:
+    fields = [
+        FieldSpec(name="note_id", data_type="Utf8"),
+        FieldSpec(name="length", data_type="Int64", nullable=True),
+    ]
+    await services.database.write(
+        lambda connection: Tables(connection, admin.tenant).register(
+            RegisterTable(namespace="vala.datasets", name="notes", fields=fields)
+        )
+    )
+    # As the published client sends it: the columns of the table, then both of the correlation.
+    run_id = uuid7()
+    rows = written(
+        {
+            "note_id": pa.array(["a", "b"], pa.string()),
+            "length": pa.array([1, None], pa.int64()),
+            "card_uid": pa.array([None, None], pa.string()),
+            "run_id": pa.array([run_id, None], pa.string()),
+        }
+    )
+    batch_id = uuid.UUID(uuid7())
+    for _ in range(2):
+        answer: Any = InsertBatchResponse.FromString(
+            await insert(recording, request("datasets.notes", rows, batch_id.bytes), admin)
+        )
+        assert answer.wyrd_batch_id == batch_id.bytes
+    stored = await services.database.read(lambda connection: connection.execute(select(bifrost_outbox)).all())
+    assert [(row.table_name, row.batch_id, row.row_count) for row in stored] == [
+        ("vala.datasets.notes", str(batch_id), 2)
+    ]
+
+    unknown = written({"note_id": pa.array(["a"]), "colour": pa.array(["red"])})
+    refused = await refusal(insert(recording, request("datasets.notes", unknown), admin))
+    assert refused.problem["code"] == Code.VALA_400_BIFROST_UNDECLARED_FIELD.value
+    assert refused.problem["details"]["data"]["field"] == "colour"
+    refused = await refusal(insert(recording, request("datasets.notes", b"no stream"), admin))
+    assert refused.problem["code"] == Code.VALA_400_INGEST_PROTO.value
+    refused = await refusal(insert(recording, request("vala.traces.spans", rows), admin))
+    assert refused.problem["code"] == Code.VALA_403_BIFROST_RESERVED_BUILTIN_WRITE.value
+    refused = await refusal(insert(recording, request("vala.datasets.other", rows), admin))
+    assert refused.problem["details"] == {
+        "variant": "table_not_found",
+        "data": {"table": "vala.datasets.other"},
+    }
+
+
+async def test_a_viewer_records_nothing(recording: Channel, services: Services, admin: Person) -> None:
+    viewer = await person(services, "acme", "vic", Role.VIEWER)
+    refused = await refusal(insert(recording, request("vala.drift.observations"), viewer))
+    assert refused.status is grpc.StatusCode.PERMISSION_DENIED
+    assert refused.problem["code"] == Code.PERMISSION_403_DENIED_RBAC.value
