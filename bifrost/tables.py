@@ -6,85 +6,36 @@ row says of columns is only ever added to.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, cast
+from datetime import datetime
+from typing import Any
 
-import pyarrow as pa
 from pydantic import TypeAdapter
 from sqlalchemy import Connection, select, update
 
-from bifrost.builtin import BUILTIN, LAYOUTS, MIN_DAYS
-from bifrost.columns import SYSTEM
-from bifrost.names import DATASETS, TableName, no_such_table
+from bifrost.builtin import BUILTIN, MIN_DAYS
+from bifrost.names import TableName, no_such_table
+from bifrost.registration import (
+    checked_layout,
+    checked_target,
+    dataset_name,
+    grown_columns,
+    require_same_options,
+)
+from bifrost.stored_table import StoredTable as StoredTable
+from bifrost.stored_table import builtin_table, fingerprint_of
 from store.caller import Tenant
 from store.cards import read_json, stored_json
 from store.database import database_now, insert_or_nothing
 from store.tables.bifrost import bifrost_tables
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.arrow_fields import arrow_schema
-from wyrd.wire.bifrost import (
-    CompactionType,
-    FieldSpec,
-    PhysicalLayout,
-    RegisterTable,
-    TableEntry,
-    TableRegistered,
-)
-from wyrd.wire.canonical import digest
+from wyrd.wire.bifrost import FieldSpec, PhysicalLayout, RegisterTable, TableRegistered
 from wyrd.wire.ids import uuid7
-from wyrd.wire.table_schema import bad_schema, canonical_fields, checked_fields, is_table_name
+from wyrd.wire.table_schema import checked_fields
 
-MIN_TARGET_BYTES = 1024**2
-MAX_TARGET_BYTES = 1024**3
 MAX_DAYS = 36_500
 
-_UIDS = uuid.UUID("4b1a5c0e-6a53-5d0b-9d0c-0f3a6f6a2f11")
 _FIELDS = TypeAdapter(list[FieldSpec])
-
-
-@dataclass(frozen=True)
-class StoredTable:
-    """One table of one tenant. `fields` are its own columns; `schema` has the system columns too.
-
-    `fingerprint` is the digest of the columns, whatever their order. `retention_days` None keeps
-    every row.
-    """
-
-    name: TableName
-    uid: str
-    status: str
-    fingerprint: str
-    fields: tuple[FieldSpec, ...]
-    layout: PhysicalLayout
-    compaction_target_bytes: int | None
-    compaction_type: CompactionType | None
-    retention_days: int | None
-    registered_at: datetime
-    updated_at: datetime
-
-    def schema(self) -> pa.Schema:
-        """The full Arrow schema: the table's own columns, then `bifrost.columns.SYSTEM`."""
-        return self._schema
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        return arrow_schema([*self.fields, *SYSTEM])
-
-    @property
-    def entry(self) -> TableEntry:
-        return TableEntry(
-            namespace=self.name.namespace,
-            name=self.name.name,
-            table_uid=self.uid,
-            status=cast(Any, self.status),
-            fingerprint=self.fingerprint,
-            registered_at=self.registered_at,
-            updated_at=self.updated_at,
-        )
 
 
 class Tables:
@@ -123,9 +74,9 @@ class Tables:
         """
         name = dataset_name(asked.namespace, asked.name)
         checked_fields(asked.fields)
-        _checked_target(name, asked.compaction_target_file_size_bytes)
+        checked_target(name, asked.compaction_target_file_size_bytes)
         if asked.physical_layout is not None:
-            _checked_layout(asked.physical_layout, asked.fields)
+            checked_layout(asked.physical_layout, asked.fields)
         while True:
             existing = self._find(name)
             if existing is None:
@@ -133,8 +84,8 @@ class Tables:
                 if existing is not None:
                     return _registered("Created", existing)
                 continue
-            _require_same_options(existing, asked)
-            grown = _grown(existing, asked.fields)
+            require_same_options(existing, asked)
+            grown = grown_columns(existing, asked.fields)
             if grown is None:
                 return _registered("AlreadyExists", existing)
             # Somebody else may let it grow at the same time: then this is decided anew.
@@ -250,130 +201,9 @@ class Tables:
         )
 
 
-def builtin_table(tenant: Tenant, name: TableName) -> StoredTable:
-    """A built-in table as it is for a tenant that has set nothing about it."""
-    fields = BUILTIN[name]
-    return StoredTable(
-        name=name,
-        uid=str(uuid.uuid5(_UIDS, f"{tenant.id}/{name}")),
-        status="Active",
-        fingerprint=fingerprint_of(fields),
-        fields=fields,
-        layout=LAYOUTS[name],
-        compaction_target_bytes=None,
-        compaction_type=None,
-        retention_days=None,
-        registered_at=_made_at(tenant),
-        updated_at=_made_at(tenant),
-    )
-
-
-def dataset_name(namespace: str, name: str) -> TableName:
-    """The name of a table that a caller may make.
-
-    Raises `WYRD_VALA_403_BIFROST_RESERVED_BUILTIN_WRITE` for another namespace than `datasets`,
-    `WYRD_VALA_400_SCHEMA_PARSE` for what cannot be a name.
-    """
-    if namespace not in (DATASETS, DATASETS.partition(".")[2]):
-        table = f"{namespace}.{name}"[:200]
-        raise WyrdError(
-            Code.VALA_403_BIFROST_RESERVED_BUILTIN_WRITE,
-            f"{table} cannot be registered: tables of your own are in {DATASETS}",
-            table=table,
-        )
-    if not is_table_name(name):
-        raise bad_schema(f"{name[:80]!r} is not a table name: 1 to 63 of a-z, 0-9 and _, a letter first")
-    return TableName(DATASETS, name)
-
-
-def fingerprint_of(fields: Sequence[FieldSpec]) -> str:
-    """The digest of a table's own columns: 64 hexadecimal digits, the same for equal tables."""
-    return digest(canonical_fields(fields))
-
-
-def _grown(existing: StoredTable, fields: Sequence[FieldSpec]) -> tuple[FieldSpec, ...] | None:
-    """All columns of the table once it holds those too; None when it does already."""
-    given = {one["name"]: one for one in canonical_fields(fields)}
-    mismatch = WyrdError(
-        Code.VALA_409_BIFROST_FINGERPRINT_MISMATCH,
-        f"{existing.name} exists with other columns; it may only grow columns that may be null",
-        table=existing.name.full,
-    )
-    for one in canonical_fields(existing.fields):
-        if given.pop(one["name"], None) != one:
-            raise mismatch
-    new = [field for field in fields if field.name in given]
-    if not all(field.nullable for field in new):
-        raise mismatch
-    if not new:
-        return None
-    grown = (*existing.fields, *new)
-    checked_fields(grown)
-    return grown
-
-
-def _require_same_options(existing: StoredTable, asked: RegisterTable) -> None:
-    for code, given, stored, what in (
-        (Code.VALA_409_BIFROST_LAYOUT_MISMATCH, asked.physical_layout, existing.layout, "layout"),
-        (
-            Code.VALA_409_BIFROST_COMPACTION_TARGET_MISMATCH,
-            asked.compaction_target_file_size_bytes,
-            existing.compaction_target_bytes,
-            "compaction target",
-        ),
-        (
-            Code.VALA_409_BIFROST_COMPACTION_TYPE_MISMATCH,
-            asked.compaction_type,
-            existing.compaction_type,
-            "compaction type",
-        ),
-    ):
-        if given is not None and given != stored:
-            raise WyrdError(code, f"{existing.name} exists with another {what}", table=existing.name.full)
-
-
-def _checked_target(name: TableName, target: int | None) -> None:
-    if target is not None and not MIN_TARGET_BYTES <= target <= MAX_TARGET_BYTES:
-        raise WyrdError(
-            Code.VALA_400_BIFROST_INVALID_COMPACTION_TARGET,
-            "data files have a target size of 1 MiB to 1 GiB",
-            table=name.full,
-            bytes=target,
-        )
-
-
-def _checked_layout(layout: PhysicalLayout, fields: Sequence[FieldSpec]) -> None:
-    columns = {field.name: field for field in (*fields, *SYSTEM)}
-    named = [("sort_keys", key.column) for key in layout.sort_keys]
-    named += [("bloom_columns", column) for column in layout.bloom_columns]
-    if layout.time_column is not None:
-        named.append(("time_column", layout.time_column))
-    for where, column in named:
-        if column not in columns:
-            raise _bad_layout(where, f"there is no column {column[:80]}")
-    if layout.time_column is not None:
-        data_type = columns[layout.time_column].data_type
-        if isinstance(data_type, str) or data_type.Timestamp is None:
-            raise _bad_layout("time_column", f"{layout.time_column} is not a timestamp")
-
-
-def _bad_layout(where: str, why: str) -> WyrdError:
-    return WyrdError(
-        Code.VALA_400_BIFROST_INVALID_PHYSICAL_LAYOUT,
-        f"physical_layout.{where}: {why}",
-        field=f"physical_layout.{where}",
-    )
-
-
 def _registered(outcome: Any, table: StoredTable) -> TableRegistered:
     return TableRegistered(outcome=outcome, table_uid=table.uid, fingerprint=table.fingerprint)
 
 
 def _fields_text(fields: Sequence[FieldSpec]) -> str:
     return stored_json([field.model_dump(mode="json", exclude_none=True) for field in fields])
-
-
-def _made_at(tenant: Tenant) -> datetime:
-    """When the tenant was made, which its id tells: it is a UUIDv7."""
-    milliseconds = uuid.UUID(tenant.id).int >> 80
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -34,8 +34,10 @@ async def declare_cards(
     request: DeclareRequest,
     key: str | None,
     max_file_bytes: int,
+    with_them: Callable[[Connection, Receipt], None] | None = None,
 ) -> DeclareReceipt:
-    """Declare what a request holds.
+    """Declare what a request holds. `with_them` writes what goes with the Cards, in the transaction
+    that stores them: what it raises leaves nothing declared.
 
     The same key and body answer the same receipt, with fresh upload addresses and the Cards'
     present status. Errors: `WYRD_PERMISSION_403_DENIED_RBAC`, those of
@@ -49,10 +51,24 @@ async def declare_cards(
     if isinstance(read, Receipt):
         receipt = read
     else:
-        receipt = await database.write(declare, caller, read, key, body_digest)
+        receipt = await database.write(_declared, caller, read, key, body_digest, with_them)
     outcomes = [(one.card, one.outcome) for one in receipt.outcomes]
     plans = await upload_plans(database, blobs, caller.tenant, [card for card, _ in outcomes])
     return receipt_of(receipt.root, outcomes, plans)
+
+
+def _declared(
+    connection: Connection,
+    caller: Caller,
+    declaration: Declaration,
+    key: str,
+    body_digest: str,
+    with_them: Callable[[Connection, Receipt], None] | None,
+) -> Receipt:
+    receipt = declare(connection, caller, declaration, key, body_digest)
+    if with_them is not None:
+        with_them(connection, receipt)
+    return receipt
 
 
 def receipt_of(

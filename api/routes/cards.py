@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from api.dependencies import Calling, Router, Serving, refused_with
 from api.problems import Document
 from api.routes.blobs import get_blob
+from bifrost.declared import register_declared
 from cards.artifacts import (
     checked_upload_id,
     complete_card,
@@ -20,6 +21,7 @@ from cards.intake import declare_cards, receipt_of
 from cards.lifecycle import delete_card, set_card_active
 from cards.listing import CardQuery, card_page
 from cards.reading import card_by_ref, card_by_uid, existing_by_ref, existing_by_uid, latest_card
+from cards.receipts import Receipt
 from store.blobs.addresses import PATH as LOCAL_BLOBS
 from store.caller import Permission
 from wyrd.cards import KINDS, json_schema
@@ -91,9 +93,25 @@ async def declare(
     caller: Calling,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Document:
-    """Declare Cards, dependencies first and the root last: all of them or none."""
+    """Declare Cards, dependencies first and the root last: all of them or none.
+
+    The tables of a Service are registered with it.
+    """
+
+    def tables(connection: Any, receipt: Receipt) -> None:
+        for one in receipt.outcomes:
+            if one.card.kind == "Service":
+                new = one.outcome is DeclareOutcome.DECLARED
+                register_declared(connection, caller.tenant, one.card, new=new)
+
     receipt = await declare_cards(
-        services.database, services.blobs, caller, body, idempotency_key, services.settings.max_file_bytes
+        services.database,
+        services.blobs,
+        caller,
+        body,
+        idempotency_key,
+        services.settings.max_file_bytes,
+        tables,
     )
     return _document(receipt)
 

@@ -141,8 +141,16 @@ class TableDescription(BaseModel):
     user_fields: list[FieldSpec]
     correlation_fields: list[FieldSpec]
     physical_layout: PhysicalLayout
+    compaction_target_file_size_bytes: int | None = None
+    compaction_type: CompactionType | None = None
     retention_days: int | None = None
     """Days that rows are kept; None keeps everything."""
+
+
+class Retention(_Closed):
+    """The body of `PATCH /v1/bifrost/tables/{namespace}/{name}`: days to keep rows, null for ever."""
+
+    retention_days: StrictInt | None
 
 
 class WriteBatch(BaseModel):

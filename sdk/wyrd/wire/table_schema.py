@@ -12,22 +12,9 @@ from typing import Any, Final
 
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.bifrost import DataType, FieldSpec, NestedType, TimestampType
-
-RESERVED_COLUMNS: Final[frozenset[str]] = frozenset(
-    [
-        "run_id",
-        "card_uid",
-        "sub_principal_id",
-        "act_principal_id",
-        "wyrd_request_id",
-        "wyrd_ingested_at",
-        "wyrd_batch_id",
-        "wyrd_row_ordinal",
-        "data_tenant_id",
-    ]
-)
-"""Columns that every table has and that no schema may declare."""
-RESERVED_PREFIX: Final = "wyrd_"
+from wyrd.wire.table_names import RESERVED_COLUMNS as RESERVED_COLUMNS
+from wyrd.wire.table_names import is_reserved
+from wyrd.wire.table_names import is_table_name as is_table_name
 
 MAX_COLUMNS: Final = 500
 MAX_FIELDS: Final = 2000
@@ -36,7 +23,6 @@ MAX_NESTING: Final = 16
 
 TIMESTAMP_UTC: Final = NestedType(Timestamp=TimestampType(unit="Microsecond", tz="+00:00"))
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _MEMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _UNSUPPORTED = ("UInt64",)
 
@@ -47,16 +33,6 @@ _PLAIN: Mapping[str, DataType] = {
     "string": "Utf8",
 }
 _FORMATS: Mapping[str, DataType] = {"date-time": TIMESTAMP_UTC, "date": "Date32"}
-
-
-def is_table_name(text: str) -> bool:
-    """Whether the text can name a table or a column: 1 to 63 of a-z, 0-9 and _, a letter first."""
-    return _NAME.fullmatch(text) is not None
-
-
-def is_reserved(column: str) -> bool:
-    """Whether Wyrd keeps the name of that column for itself."""
-    return column in RESERVED_COLUMNS or column.startswith(RESERVED_PREFIX)
 
 
 def type_name(data_type: DataType) -> str:

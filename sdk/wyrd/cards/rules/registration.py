@@ -27,19 +27,15 @@ from wyrd.cards.service import ServiceSpec
 from wyrd.cards.slots import JsonSlot
 from wyrd.cards.trigger import ScheduleTrigger, TriggerSpec
 from wyrd.cards.verifier import VerifierSpec
-from wyrd.errors import Code
+from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonRefused, canonical_json
+from wyrd.wire.table_names import is_reserved, is_table_name
 
 MAX_SPEC_BYTES: Final = 256 * 1024
 MAX_BLOCKS: Final = 1000
 MAX_SLOTS: Final = 64
 EXTRACT_SECONDS: Final = 600
 CODE_SECONDS: Final = 300
-RESERVED_COLUMNS: Final = frozenset(
-    ["run_id", "card_uid", "sub_principal_id", "act_principal_id", "data_tenant_id"]
-)
-RESERVED_COLUMN_PREFIX: Final = "wyrd_"
-_TABLE_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 _RESERVED_PREFIX: Final = re.compile(r"(?:.*\.)?wyrd(?:\.[a-z]+)*", re.IGNORECASE)
 _SECRET_KEY: Final = re.compile(
@@ -201,7 +197,7 @@ def _tables(spec: ServiceSpec) -> Iterator[RuleFault]:
     for index, table in enumerate(spec.tables):
         at: Path = ("tables", index)
         why = None
-        if _TABLE_NAME.fullmatch(table.name) is None:
+        if not is_table_name(table.name):
             why = f"{table.name[:80]!r} is not a table name: 1 to 63 of a-z, 0-9 and _, a letter first"
         elif table.name in seen:
             why = f"the table {table.name!r} is declared twice"
@@ -210,8 +206,8 @@ def _tables(spec: ServiceSpec) -> Iterator[RuleFault]:
             yield RuleFault(
                 why, (*at, "name"), code=Code.REGISTRY_400_INVALID_CARD_SPEC, extra={"rule": "table"}
             )
-        yield from _schema(table.schema_, (*at, "schema"))
-        yield from _columns(table.schema_, (*at, "schema"))
+        faults = [*_schema(table.schema_, (*at, "schema")), *_columns(table.schema_, (*at, "schema"))]
+        yield from faults or _types(table.schema_, (*at, "schema"))
 
 
 def _columns(schema: Any, at: Path) -> Iterator[RuleFault]:
@@ -225,8 +221,19 @@ def _columns(schema: Any, at: Path) -> Iterator[RuleFault]:
         )
         return
     for name in properties:
-        if name in RESERVED_COLUMNS or name.startswith(RESERVED_COLUMN_PREFIX):
+        if is_reserved(name):
             said = f"the column {name[:80]!r} is reserved: the data plane writes it"
             yield RuleFault(
                 said, (*at, "properties", name), code=code, extra={"rule": "table", "column": name}
             )
+
+
+def _types(schema: Mapping[str, Any], at: Path) -> Iterator[RuleFault]:
+    """What a table cannot hold of a schema that is one."""
+    # Its models load with the first Service that has tables.
+    from wyrd.wire.table_schema import fields_of_json_schema
+
+    try:
+        fields_of_json_schema(schema)
+    except WyrdError as refused:
+        yield RuleFault(refused.detail, at, code=Code.REGISTRY_400_INVALID_CARD_SPEC, extra={"rule": "table"})
