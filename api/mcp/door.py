@@ -10,6 +10,7 @@ import asyncio
 import importlib
 import logging
 from contextlib import suppress
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult
 
-NAME = "wyrd"
 MOST_BYTES = 512 * 1024
 """Of a request: a query of 64 KiB, whatever its escapes make of it."""
 
@@ -114,7 +114,7 @@ def _server() -> Server[Any]:
             Tool(
                 name=tool.name,
                 description=tool.description,
-                input_schema=tool.arguments.model_json_schema(),
+                input_schema=tool.schema,
                 annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
             )
             for tool in TOOLS.values()
@@ -125,13 +125,21 @@ def _server() -> Server[Any]:
         return listed
 
     return Server(
-        NAME,
+        "wyrd",
         title="Wyrd",
+        version=_version(),
         instructions=_INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=_call,
         cache_hints={"tools/list": CacheHint(ttl_ms=60_000)},
     )
+
+
+def _version() -> str:
+    try:
+        return metadata.version("wyrd-temporal")
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 async def _call(context: ServerRequestContext[Any, Any], params: CallToolRequestParams) -> CallToolResult:

@@ -8,14 +8,17 @@ from typing import Annotated, Any, Final
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
 
 from api.problems import refused_request
-from api.routes.cards import ListQuery
+from api.routes.bifrost import described
 from api.routes.verification import Instant
 from api.services import Services
+from bifrost.names import TableName
+from bifrost.tables import Tables
 from cards.listing import CardQuery, card_page
 from cards.reading import card_by_ref, card_by_uid, latest_card
-from store.caller import Caller
+from store.caller import Caller, Permission
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.cards import CardView
 from wyrd.wire.names import DEFAULT_SPACE
@@ -44,6 +47,12 @@ class Tool:
     arguments: type[BaseModel]
     answer: Callable[[Asking, Any], Awaitable[dict[str, Any]]]
 
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the arguments, which takes no others."""
+        found = self.arguments.model_json_schema(schema_generator=_Untitled)
+        return {name: part for name, part in found.items() if name not in ("title", "description")}
+
     async def call(self, asking: Asking, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Raises `WYRD_SPEC_400_VALIDATION` naming the argument, and whatever the question raises."""
         try:
@@ -52,6 +61,27 @@ class Tool:
             found = error.errors(include_url=False)
             raise refused_request(RequestValidationError(found), Code.SPEC_400_VALIDATION) from None
         return await self.answer(asking, asked)
+
+
+class _Untitled(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+class CardsOf(_Arguments):
+    kind: str | None = Field(None, description="Service, Agent, Verifier, Prompt, Data, Model, …")
+    space: str | None = None
+    name: str | None = None
+    version_range: str | None = Field(None, description="A SemVer range, such as ^1.2")
+    status: str | None = Field(
+        None, description="active, pending, deprecated, …; left out for all but deleted"
+    )
+    filter: str | None = Field(
+        None, description='Conditions, such as labels.team = "care" and not version < "2.0.0"'
+    )
+    include_prerelease: bool = False
+    limit: Annotated[StrictInt, Field(description="1 to 1000")] = 100
+    cursor: str | None = Field(None, max_length=4096, description="next_cursor of the page before")
 
 
 class CardName(_Arguments):
@@ -68,7 +98,7 @@ class CardsGet(_Arguments):
     card_ref: CardName
 
 
-async def _cards_list(asking: Asking, asked: ListQuery) -> dict[str, Any]:
+async def _cards_list(asking: Asking, asked: CardsOf) -> dict[str, Any]:
     wanted = CardQuery(**asked.model_dump(exclude={"limit", "cursor"}))
     page = await asking.services.database.read(card_page, asking.caller, wanted, asked.limit, asked.cursor)
     return page.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -100,6 +130,31 @@ def _require_same(ref: CardName, view: CardView) -> None:
                 f"the Card of this uid has another {field}: {found[field]}",
                 field=f"card_ref.{field}",
             )
+
+
+class NoArguments(_Arguments):
+    pass
+
+
+class TableOf(_Arguments):
+    namespace: str = Field(description="vala.datasets, vala.verification, …")
+    name: str
+
+
+async def _list_tables(asking: Asking, _asked: NoArguments) -> dict[str, Any]:
+    caller = asking.caller
+    caller.require(Permission.BIFROST_READ)
+    tables = await asking.services.database.read(lambda connection: Tables(connection, caller.tenant).all())
+    return {"tables": [table.entry.model_dump(mode="json") for table in tables]}
+
+
+async def _describe_table(asking: Asking, asked: TableOf) -> dict[str, Any]:
+    caller, name = asking.caller, TableName.of(asked.namespace, asked.name)
+    caller.require(Permission.BIFROST_READ)
+    table = await asking.services.database.read(
+        lambda connection: Tables(connection, caller.tenant).find(name)
+    )
+    return described(table).model_dump(mode="json", exclude_none=True)
 
 
 class Executions(_Arguments):
@@ -146,7 +201,7 @@ TOOLS: Final = {
         Tool(
             "cards.list",
             "One page of Cards, by kind, space, name and version; next_cursor leads to the next one.",
-            ListQuery,
+            CardsOf,
             _cards_list,
         ),
         Tool(
@@ -154,6 +209,19 @@ TOOLS: Final = {
             "One Card with its uid, spec and relationships: an exact version, or the latest.",
             CardsGet,
             _cards_get,
+        ),
+        Tool(
+            "bifrost.list_tables",
+            "Every table there is, by namespace and name.",
+            NoArguments,
+            _list_tables,
+        ),
+        Tool(
+            "bifrost.describe_table",
+            "The columns of one table and their types. Every row also has run_id, card_uid and"
+            " wyrd_ingested_at, whatever the table.",
+            TableOf,
+            _describe_table,
         ),
         Tool(
             "verification.executions",

@@ -156,6 +156,29 @@ async def test_cards_are_listed_and_read_as_by_the_routes(url: str, admin: Perso
         assert told["code"] == Code.REGISTRY_404_CARD_NOT_FOUND.value
 
 
+async def test_tables_are_listed_and_described_as_by_the_routes(
+    url: str, admin: Person, rival: Person
+) -> None:
+    body = {
+        "namespace": "datasets",
+        "name": "tickets",
+        "fields": [{"name": "ticket_id", "data_type": "Utf8"}],
+    }
+    name = {"namespace": "vala.datasets", "name": "tickets"}
+    async with httpx.AsyncClient(headers=admin.headers) as http, agent(url, admin) as client:
+        made = await http.post(f"{url}/v1/bifrost/tables", json=body)
+        assert made.status_code == 201, made.text
+        listed = await answer_of(client, "bifrost.list_tables", {})
+        assert listed["tables"] == (await http.get(f"{url}/v1/bifrost/tables")).json()
+        assert {"vala.traces", "vala.datasets"} <= {one["namespace"] for one in listed["tables"]}
+        routed = await http.get(f"{url}/v1/bifrost/tables/vala.datasets/tickets")
+        assert await answer_of(client, "bifrost.describe_table", name) == routed.json()
+    async with agent(url, rival) as client:
+        told = await problem_of(client, "bifrost.describe_table", name)
+        assert told["code"] == Code.VALA_404_BIFROST_TABLE_NOT_FOUND.value
+        assert told["details"] == {"variant": "table_not_found", "data": {"table": "vala.datasets.tickets"}}
+
+
 async def test_executions_and_their_results_are_those_of_the_routes(
     url: str, admin: Person, rival: Person, services: Services, verifying: None
 ) -> None:
@@ -228,6 +251,8 @@ async def test_another_tenants_cards_are_not_there(url: str, admin: Person, riva
         ("cards.get", {}, "card_ref"),
         ("cards.get", {"card_ref": {"kind": "Verifier"}}, "card_ref.name"),
         ("cards.get", {"card_ref": {"kind": "Verifier", "name": "n", "hue": 1}}, "card_ref.hue"),
+        ("bifrost.list_tables", {"namespace": "vala"}, "namespace"),
+        ("bifrost.describe_table", {"namespace": "vala.datasets"}, "name"),
         ("verification.executions", {"limit": "many"}, "limit"),
         ("verification.executions", {"since": "yesterday"}, "since"),
         ("verification.result", {"execution_id": 7}, "execution_id"),
