@@ -61,6 +61,13 @@ class Bundle:
         prompt = spec.prompt if isinstance(spec.prompt, PromptSpec) else self._prompt(prompt_ref)
         return ResolvedAgent(spec, prompt, agent_ref, prompt_ref)
 
+    def files(self, card: CardRef) -> list[CodeFile]:
+        """Every file of a Card this Verifier refers to, in the order of their paths."""
+        return [
+            CodeFile(one["path"], one["sha256"], one["size_bytes"])
+            for one in self._spec_of(card).get("files", [])
+        ]
+
     def code_file(self, card: Any, path: str | None) -> CodeFile:
         """The file of an Artifact that a code block names. Raises `BlockFailure` where there is none."""
         files = self._spec_of(card).get("files", [])

@@ -28,6 +28,8 @@ QUEUE = "wyrd"
 QUEUE_AGENT = "wyrd-agent"
 QUEUE_SANDBOX = "wyrd-sandbox"
 QUEUE_EXTRACT = "wyrd-extract"
+QUEUE_NOTIFY = "wyrd-notify"
+"""Deliveries of Operators."""
 
 QUEUE_OF_KIND = {"agent": QUEUE_AGENT, "code": QUEUE_SANDBOX, "extract": QUEUE_EXTRACT}
 """Stuck model calls, sandboxes and parsers each hold up only their own kind."""
@@ -44,6 +46,15 @@ GROUP_DUE = "due"
 CLOSE_GROUP = "close_group"
 AWAIT_END = "await_end"
 
+SCHEDULED_WINDOW_WORKFLOW = "ScheduledWindowWorkflow"
+OPEN_WINDOW = "open_window"
+BASELINE_WORKFLOW = "BaselineWorkflow"
+FIT_BASELINES = "fit_baselines"
+
+DISPATCH_WORKFLOW = "DispatchWorkflow"
+DELIVER = "deliver"
+END_DISPATCH = "end_dispatch"
+
 TENANT = SearchAttributeKey.for_keyword("WyrdTenant")
 VERIFIER = SearchAttributeKey.for_keyword("WyrdVerifier")
 SUBJECT = SearchAttributeKey.for_keyword("WyrdSubject")
@@ -58,6 +69,10 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 TASK_TIMEOUT = timedelta(seconds=5)
 BACKSTOP_SECONDS = 120.0
 """How much later than a verification's own limit its native execution time-out comes."""
+ATTEMPT_SECONDS = 30.0
+"""How long one attempt to deliver may take."""
+DELIVERY_GRACE_SECONDS = 15.0
+"""How much later than the activity's own limits Temporal's come."""
 MOST_LOSSES = 5
 """Workers that may die under one block before it ends."""
 
@@ -79,6 +94,13 @@ class VerificationStart(Of):
     timeout_seconds: float = 1800.0
 
 
+class Unstarted(BaseModel):
+    """A dispatch that is stored and wants its workflow. `seconds`: how long it may still be delivered."""
+
+    dispatch_id: str = ""
+    seconds: float = 0.0
+
+
 class VerificationEnded(BaseModel):
     """Result of the workflow, for the Temporal UI; the result itself is in the database."""
 
@@ -87,6 +109,7 @@ class VerificationEnded(BaseModel):
     failed: int = 0
     inconclusive: int = 0
     not_applicable: int = 0
+    dispatches: list[Unstarted] = Field(default_factory=list)
 
 
 class ShapePage(Of):
@@ -150,6 +173,38 @@ class Prepared(BaseModel):
     timeout_seconds: float = 1800.0
 
 
+class OfBinding(BaseModel):
+    """A scheduled binding: the argument of what its Schedule starts."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    binding_id: str = ""
+
+
+class OpenWindow(OfBinding):
+    """Open the window that ends at the last boundary up to `scheduled_at`, seconds since 1970."""
+
+    scheduled_at: float = 0.0
+    execution_id: str = ""
+
+
+class WindowOpened(BaseModel):
+    """`step`: judge the prepared execution; wait so many seconds and ask again, because samples of the
+    window may still be arriving; or nothing, because the window was judged or recorded before."""
+
+    step: str = "nothing"
+    seconds: float = 0.0
+    prepared: Prepared | None = None
+
+
+class FitBaselines(BaseModel):
+    """Fit what the drift checks of a Verifier version are compared with."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    verifier_uid: str = ""
+
+
 class OfGroup(BaseModel):
     """A group of a binding. `group_id` is the caller's own text."""
 
@@ -182,6 +237,41 @@ class GroupClosed(BaseModel):
     step: str = "nothing"
     seconds: float = 0.0
     prepared: Prepared | None = None
+
+
+class DispatchStart(BaseModel):
+    """Argument of the dispatch workflow. `seconds`: from its start to the deadline of the delivery."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    dispatch_id: str = ""
+    seconds: float = 300.0
+
+
+class Deliver(BaseModel):
+    """`deadline`: seconds since the epoch, by Temporal's clock."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    dispatch_id: str = ""
+    deadline: float = 0.0
+
+
+class EndDispatch(BaseModel):
+    """End it without a delivery. `code` is a `store.dispatches.DispatchFault`."""
+
+    tenant_id: str = ""
+    tenant_slug: str = ""
+    dispatch_id: str = ""
+    code: str = "deadline_exceeded"
+    message: str = ""
+
+
+class DispatchEnded(BaseModel):
+    """How a dispatch ended: `status` is delivered or failed, `error` the code of a failure."""
+
+    status: str = "delivered"
+    error: str | None = None
 
 
 async def load_shape_page(argument: ShapePage) -> str:
@@ -246,6 +336,34 @@ async def close_group(argument: CloseGroup) -> GroupClosed:
     return closed
 
 
+async def open_window(argument: OpenWindow) -> WindowOpened:
+    """Ask until the database and the server of Schedules answer."""
+    opened: WindowOpened = await workflow.execute_activity(
+        OPEN_WINDOW,
+        argument,
+        result_type=WindowOpened,
+        start_to_close_timeout=timedelta(seconds=60),
+        retry_policy=RetryPolicy(maximum_interval=timedelta(seconds=30), maximum_attempts=0),
+        summary="open the window",
+        priority=Priority(fairness_key=argument.tenant_slug),
+    )
+    return opened
+
+
+async def fit_baselines(argument: FitBaselines) -> None:
+    """Fit them; a fault of the server is tried again, a fault of the data is recorded."""
+    await workflow.execute_activity(
+        FIT_BASELINES,
+        argument,
+        task_queue=QUEUE_EXTRACT,
+        start_to_close_timeout=timedelta(minutes=15),
+        heartbeat_timeout=timedelta(seconds=30),
+        retry_policy=RetryPolicy(maximum_interval=timedelta(minutes=1), maximum_attempts=0),
+        summary="fit the baselines",
+        priority=Priority(fairness_key=argument.tenant_slug),
+    )
+
+
 async def run_verification(tenant_id: str, tenant_slug: str, prepared: Prepared) -> VerificationEnded:
     """Run a recorded execution as a child, to its end.
 
@@ -300,6 +418,55 @@ def new_execution_id() -> str:
     bits = workflow.uuid4().int & ((1 << 80) - 1)
     number = milliseconds << 80 | bits & ~(0xF << 76) | 0x7 << 76
     return str(UUID(int=number & ~(0b11 << 62) | 0b10 << 62))
+
+
+async def start_dispatch(of: Of, unstarted: Unstarted) -> None:
+    """Start the delivery of a stored dispatch, which goes on by itself."""
+    await workflow.start_child_workflow(
+        DISPATCH_WORKFLOW,
+        DispatchStart(
+            tenant_id=of.tenant_id,
+            tenant_slug=of.tenant_slug,
+            dispatch_id=unstarted.dispatch_id,
+            seconds=unstarted.seconds,
+        ),
+        id=f"{of.tenant_slug}/dispatch/{unstarted.dispatch_id}",
+        task_queue=QUEUE,
+        parent_close_policy=ParentClosePolicy.ABANDON,
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        task_timeout=TASK_TIMEOUT,
+        search_attributes=TypedSearchAttributes([SearchAttributePair(TENANT, of.tenant_slug)]),
+        static_summary=f"an Operator reacts to {of.execution_id}",
+        priority=Priority(fairness_key=of.tenant_slug),
+    )
+
+
+async def deliver(argument: Deliver, *, seconds: float) -> DispatchEnded:
+    """Deliver within `seconds`. The activity counts its attempts and says when the next one comes; the
+    policy's own pauses are for workers that were lost and a database that is away."""
+    ended: DispatchEnded = await workflow.execute_activity(
+        DELIVER,
+        argument,
+        result_type=DispatchEnded,
+        task_queue=QUEUE_NOTIFY,
+        schedule_to_close_timeout=timedelta(seconds=seconds + DELIVERY_GRACE_SECONDS),
+        start_to_close_timeout=timedelta(seconds=ATTEMPT_SECONDS + DELIVERY_GRACE_SECONDS),
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            backoff_coefficient=2.0,
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=0,
+        ),
+        summary="deliver",
+        priority=Priority(fairness_key=argument.tenant_slug),
+    )
+    return ended
+
+
+async def end_dispatch(argument: EndDispatch) -> None:
+    """Record that a dispatch was given up."""
+    await _local_then_normal(END_DISPATCH, argument, None, f"record {argument.code}")
 
 
 async def _local_then_normal(name: str, argument: BaseModel, result_type: type | None, label: str) -> Any:

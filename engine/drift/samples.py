@@ -22,12 +22,13 @@ class SamplesUnusable(Exception):
 class Series:
     """The values of one feature as they were recorded: `records[i]` is the record of value i.
 
-    `numbers` hold NaN where a value is null; `labels` hold None there.
+    `numbers` hold NaN where a value is null; `labels` hold None there, and are left out of a feature
+    that no check reads as categories.
     """
 
     records: Indexes
     numbers: Numbers
-    labels: Labels
+    labels: Labels | None = None
 
 
 @dataclass(frozen=True)
