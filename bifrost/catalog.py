@@ -16,7 +16,6 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NamespaceAlreadyExistsError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -38,9 +37,9 @@ from bifrost.publication import PUBLISH_ID, AlreadyPublished, publications
 from bifrost.tables import StoredTable
 from bifrost.warehouse import Warehouse, WarehouseIO
 from store.caller import Tenant
-from store.database import Database
+from store.database import Database, insert_or_nothing
 from store.settings import Settings
-from store.tables.iceberg import iceberg_tables
+from store.tables.iceberg import iceberg_namespace_properties, iceberg_tables
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.bifrost import PhysicalLayout
 
@@ -142,8 +141,8 @@ class TenantCatalog(SqlCatalog):
     def make(self, stored: StoredTable) -> Table:
         """A new table; the one that another process made a moment ago where that was quicker."""
         namespace, name = identifier(stored.name)
-        with contextlib.suppress(NamespaceAlreadyExistsError):
-            self.create_namespace_if_not_exists(namespace)
+        # The library's own way races with others for the row.
+        self._catalogs.database.write_now(_namespace, self.name, namespace)
         schema = assign_fresh_schema_ids(self._convert_schema_if_needed(stored.schema()))
         try:
             return self.create_table(
@@ -209,6 +208,12 @@ class TenantCatalog(SqlCatalog):
             io=self._catalogs.io,
             catalog=self,
         )
+
+
+def _namespace(connection: Connection, catalog: str, namespace: str) -> None:
+    row = {"property_key": "exists", "property_value": "true"}
+    statement = insert_or_nothing(connection, iceberg_namespace_properties)
+    connection.execute(statement.values(catalog_name=catalog, namespace=namespace, **row))
 
 
 def identifier(name: TableName) -> tuple[str, str]:

@@ -68,8 +68,13 @@ def _sorted(table: Table, rows: pa.Table, sort_keys: list[SortKey]) -> pa.Table:
         return rows
     order = pa.compute.sort_indices(
         rows,
-        sort_keys=[(key.column, "descending" if key.direction == "desc" else "ascending") for key in keys],
-        # Arrow places the nulls of all keys alike.
-        null_placement="at_start" if keys[0].null_order == "first" else "at_end",
+        sort_keys=[
+            (
+                key.column,
+                "descending" if key.direction == "desc" else "ascending",
+                "at_start" if key.null_order == "first" else "at_end",
+            )
+            for key in keys
+        ],
     )
     return rows.take(order)

@@ -78,7 +78,7 @@ class Publisher:
                 await self.pass_once()
                 await self._tend_idle()
                 if time.monotonic() - forgotten >= _FORGET_SECONDS:
-                    await self._database.write(_forget)
+                    await self._database.write(forget)
                     forgotten = time.monotonic()
             except Exception as error:
                 _log.warning("publishing failed, and is tried again: %s", error)
@@ -232,5 +232,6 @@ def _done(connection: Connection, tenant: Tenant, name: TableName, publish_id: s
     return Outbox(connection, tenant).published(name.full, publish_id, database_now(connection))
 
 
-def _forget(connection: Connection) -> None:
+def forget(connection: Connection) -> None:
+    """Drop what is left of batches that were published long enough ago that no repeat of them comes."""
     forget_published(connection, older_than=database_now(connection) - _REPEATS_KNOWN)
