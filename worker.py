@@ -10,8 +10,16 @@ from collections.abc import Coroutine
 from typing import Any
 
 from activities.bundle import Bundles
+from activities.dispatch.delivery import DispatchEnds
+from activities.dispatch.starting import DispatchStarter
 from activities.settler import Settler
-from activities.temporal import block_workers, connect, ensure_search_attributes, quick_worker
+from activities.temporal import (
+    block_workers,
+    connect,
+    ensure_search_attributes,
+    notify_worker,
+    quick_worker,
+)
 from activities.verification import VerificationActivities
 from activities.workshop import open_workshop
 from store.blobs import BlobStore
@@ -39,9 +47,14 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     workshop = await open_workshop(settings, blobs)
     bundles = Bundles(database)
     activities = VerificationActivities(database, blobs, bundles, workshop.runner)
-    workers = [quick_worker(client, activities), *block_workers(client, activities, settings)]
+    workers = [
+        quick_worker(client, [*activities.quick, *DispatchEnds(database).quick]),
+        *block_workers(client, activities, settings),
+        notify_worker(client, database, settings),
+    ]
     duties: list[Coroutine[Any, Any, None]] = [
         Settler(database, client, bundles).run(),
+        DispatchStarter(database, client).run(),
         workshop.gateway.warm(),
     ]
     running = [asyncio.create_task(worker.run()) for worker in workers]

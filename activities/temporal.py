@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -20,9 +21,14 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.dispatch.courier import Courier
+from activities.dispatch.delivery import DispatchActivities
 from activities.verification import VerificationActivities
+from store.database import Database
+from store.sealing import Sealer
 from store.settings import Settings
 from workflows import contracts
+from workflows.dispatch import DispatchWorkflow
 from workflows.verification import VerificationWorkflow
 from wyrd.errors import Code, WyrdError
 
@@ -125,13 +131,13 @@ def workflow_runner() -> SandboxedWorkflowRunner:
     return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
-def quick_worker(client: Client, activities: VerificationActivities) -> Worker:
+def quick_worker(client: Client, activities: Sequence[Callable[..., Any]]) -> Worker:
     """The worker of the `wyrd` queue: workflows, and the activities that take milliseconds."""
     return Worker(
         client,
         task_queue=contracts.QUEUE,
-        workflows=[VerificationWorkflow],
-        activities=activities.quick,
+        workflows=[VerificationWorkflow, DispatchWorkflow],
+        activities=list(activities),
         workflow_runner=workflow_runner(),
         max_cached_workflows=1000,
         max_concurrent_workflow_tasks=100,
@@ -160,3 +166,21 @@ def block_workers(client: Client, activities: VerificationActivities, settings: 
         )
         for name, count in slots.items()
     ]
+
+
+def notify_worker(client: Client, database: Database, settings: Settings) -> Worker:
+    """The worker of the queue of deliveries.
+
+    Raises `WYRD_CFG_400_SCHEMA_MISMATCH` for a `connection_key` or `operator_destinations` that says
+    nothing usable.
+    """
+    delivering = DispatchActivities(database, Sealer.of(settings), Courier(settings))
+    return Worker(
+        client,
+        task_queue=contracts.QUEUE_NOTIFY,
+        activities=delivering.deliveries,
+        max_concurrent_activities=settings.notify_slots,
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        graceful_shutdown_timeout=_GRACE,
+    )

@@ -8,6 +8,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.bundle import Bundles
+from activities.dispatch.delivery import DispatchEnds
 from activities.settler import Settler
 from activities.temporal import quick_worker
 from activities.verification import VerificationActivities
@@ -51,7 +52,7 @@ class Verification:
             executions=ExecutionReads(settings, database, client, Settler(database, client, bundles)),
             records=records,
             workshop=workshop,
-            worker=quick_worker(client, activities),
+            worker=quick_worker(client, [*activities.quick, *DispatchEnds(database).quick]),
         )
 
     async def open(self) -> None:

@@ -181,10 +181,8 @@ class Dispatches:
         self._set(dispatch_id, status=DispatchStatus.RUNNING.value, acknowledged=True)
         return number
 
-    def finish(
-        self, dispatch_id: str, number: int, end: AttemptEnd, status: DispatchStatus, now: datetime
-    ) -> None:
-        """Note how an attempt ended, and what that makes of the dispatch: retrying or delivered."""
+    def finish(self, dispatch_id: str, number: int, end: AttemptEnd, now: datetime) -> None:
+        """Note how an attempt ended; the dispatch is delivered then, or retrying."""
         self.connection.execute(
             update(dispatch_attempts)
             .where(
@@ -194,8 +192,10 @@ class Dispatches:
             )
             .values(duration_ms=end.duration_ms, status_code=end.status_code, **_error_values(end.error))
         )
-        ended = {"ended_at": now} if status is DispatchStatus.DELIVERED else {}
-        self._set(dispatch_id, status=status.value, **ended)
+        if end.error is None:
+            self._set(dispatch_id, status=DispatchStatus.DELIVERED.value, ended_at=now)
+        else:
+            self._set(dispatch_id, status=DispatchStatus.RETRYING.value)
 
     def fail(self, dispatch_id: str, error: DispatchError, now: datetime) -> bool:
         """End a dispatch without a delivery; False where it has ended already."""

@@ -7,9 +7,15 @@ Runner it drives is passed through.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
 
 with workflow.unsafe.imports_passed_through():
     from engine.interpret import interpret
@@ -30,6 +36,7 @@ class VerificationWorkflow:
             await workflow.wait([work], timeout=start.timeout_seconds)
             if work.done():
                 ended = await work
+                await self._react(start, ended)
                 workflow.upsert_search_attributes([contracts.VERDICT.value_set(ended.verdict)])
                 return ended
         except asyncio.CancelledError:
@@ -54,6 +61,13 @@ class VerificationWorkflow:
         runner = WorkflowRunner(start, shape)
         await interpret(shape, runner)
         return runner.ended
+
+    async def _react(self, start: VerificationStart, ended: VerificationEnded) -> None:
+        """Start the deliveries that were recorded with the result; they go on by themselves."""
+        for unstarted in ended.dispatches:
+            # The worker's duty may have been quicker, after a crash of whoever ran this.
+            with contextlib.suppress(WorkflowAlreadyStartedError):
+                await contracts.start_dispatch(start, unstarted)
 
     async def _end(self, start: VerificationStart, status: str, code: Code | None, message: str) -> None:
         await contracts.end_execution(

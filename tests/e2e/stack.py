@@ -21,8 +21,9 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.bundle import Bundles
+from activities.dispatch.starting import DispatchStarter
 from activities.settler import Settler
-from activities.temporal import block_workers, connect, ensure_search_attributes
+from activities.temporal import block_workers, connect, ensure_search_attributes, notify_worker
 from activities.verification import VerificationActivities
 from activities.workshop import Workshop, open_workshop
 from api.app import create_app
@@ -163,11 +164,17 @@ async def in_process(
     workshop = await open_workshop(chosen, services.blobs)
     bundles = Bundles(services.database)
     activities = VerificationActivities(services.database, services.blobs, bundles, workshop.runner)
-    workers = block_workers(client, activities, chosen)
+    workers = [
+        *block_workers(client, activities, chosen),
+        notify_worker(client, services.database, chosen),
+    ]
     app = create_app(services)
     async with app.router.lifespan_context(app):
         running = [asyncio.create_task(worker.run()) for worker in workers]
-        settling = asyncio.create_task(Settler(services.database, client, bundles).run())
+        duties = [
+            asyncio.create_task(Settler(services.database, client, bundles).run()),
+            asyncio.create_task(DispatchStarter(services.database, client).run()),
+        ]
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {key}"}
         # A test process holds a lot by now; a collection in the middle of a workflow task would look
@@ -180,9 +187,10 @@ async def in_process(
             ) as http:
                 yield Stack(chosen, services, client, http, tenant, workshop, workers)
         finally:
-            settling.cancel()
+            for duty in duties:
+                duty.cancel()
             await asyncio.gather(*(worker.shutdown() for worker in workers))
-            await asyncio.gather(*running, settling, return_exceptions=True)
+            await asyncio.gather(*running, *duties, return_exceptions=True)
             await workshop.close()
 
 
