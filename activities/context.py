@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from activities.bundle import Bundle
 from activities.ledger import Ledger
@@ -13,6 +14,22 @@ from engine.evidence import Evidence
 from engine.reader import Reader
 from engine.states import States
 from store.caller import Tenant
+
+
+@dataclass(frozen=True)
+class ScheduledWindow:
+    """What a scheduled execution judges: samples about the subject that were ingested in [start, end)."""
+
+    verifier_uid: str
+    subject_uid: str
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def of_row(cls, row: Any) -> ScheduledWindow | None:
+        if row.window_start is None:
+            return None
+        return cls(row.verifier_uid, row.subject_uid, row.window_start, row.window_end)
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,7 @@ class ExecutionContext:
     bundle: Bundle
     evidence: Evidence
     ledger: Ledger
+    scheduled: ScheduledWindow | None = None
 
     @property
     def capture(self) -> Capture:

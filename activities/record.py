@@ -36,6 +36,7 @@ class ExecutionNames:
     group_id: str | None
     principal_id: str | None = None
     session_id: str | None = None
+    window: tuple[datetime, datetime] | None = None
 
     @classmethod
     def of_row(cls, row: Any) -> ExecutionNames:
@@ -50,6 +51,7 @@ class ExecutionNames:
             group_id=row.group_id,
             principal_id=row.principal_id,
             session_id=row.session_id,
+            window=None if row.window_start is None else (row.window_start, row.window_end),
         )
 
     def ended(
@@ -77,6 +79,7 @@ class ExecutionNames:
             ended_at=ended_at,
             inputs=inputs,
             outcome=outcome,
+            window=self.window,
         )
 
 

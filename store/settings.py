@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     target_cache_seconds: float = Field(1.0, ge=0)
     """How long a process may trust what it read of a Verifier's bindings."""
 
+    window_margin_seconds: float = Field(10.0, ge=0)
+    """How long after its end a scheduled window is judged, so that samples under way are in it."""
+
     agent_slots: int = Field(16, ge=1)
     sandbox_workers: int | None = None
     extract_workers: int = Field(2, ge=1)

@@ -58,6 +58,16 @@ executions = Table(
     Index("ix_executions_tenant_verifier", "tenant_id", "verifier_uid", "created_at"),
     Index("ix_executions_tenant_run", "tenant_id", "run_id"),
     Index("ix_executions_tenant_group", "tenant_id", "group_id"),
+    Index("ix_executions_tenant_binding", "tenant_id", "binding_id", "created_at"),
+    # A window of a binding is judged once, whoever opens it again; one that could not be is opened anew.
+    Index(
+        "uq_executions_window",
+        "binding_id",
+        "window_end",
+        unique=True,
+        sqlite_where=text("window_end IS NOT NULL AND status <> 'errored'"),
+        postgresql_where=text("window_end IS NOT NULL AND status <> 'errored'"),
+    ),
     Index(
         "ix_executions_open",
         "tenant_id",
