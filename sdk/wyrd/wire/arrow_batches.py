@@ -15,6 +15,7 @@ from wyrd.wire.arrow_rows import filler
 from wyrd.wire.arrow_times import in_calendar
 from wyrd.wire.arrow_values import declared_type
 from wyrd.wire.bifrost import DataType, FieldSpec, NestedType
+from wyrd.wire.parquet_variants import decoded_variants, is_encoded
 from wyrd.wire.row_faults import Place, misfit, undeclared
 from wyrd.wire.variants import checked_variant_texts
 
@@ -31,7 +32,7 @@ def fitted_batch(
     Columns are taken by name; one that may be null and is missing is null throughout. Taken are
     other spellings of a type (large and dictionary text, wider or narrower integers whose values
     fit, integral floats for integers, coarser or finer times that lose nothing). Variants are
-    JSON text. A batch that is as it should be comes back as it is.
+    JSON text, or Parquet's binary form of it. A batch that is as it should be comes back as it is.
 
     The batch must have passed `RecordBatch.validate(full=True)` when it comes from outside.
     Raises `WYRD_VALA_400_BIFROST_UNDECLARED_FIELD`, `WYRD_SPEC_400_VALIDATION` (details field,
@@ -74,13 +75,19 @@ def _bad_column(name: str, why: str) -> WyrdError:
     return WyrdError(Code.SPEC_400_VALIDATION, f"the column {name[:80]} {why}", field=name[:80], reason=why)
 
 
-def _fitted(field: FieldSpec, array: pa.Array, place: Place) -> pa.Array:
+def _fitted(field: FieldSpec, array: pa.Array, place: Place, valid: pa.Array | None = None) -> pa.Array:
+    """The column of a field; `valid` says where the struct that it is a member of is not null itself."""
     if types.is_null(array.type):
         found = pa.nulls(len(array), stored_type(field.data_type))
     else:
         found = _fitted_type(field.data_type, array, place)
     if found.null_count and not field.nullable:
-        raise misfit(place, pc.index(found.is_null(), True).as_py(), "is required")
+        if valid is not None:
+            # Some value must stand where the whole struct is null, and nobody looks at it.
+            text = '""' if field.data_type == "Variant" else filler(field.data_type)
+            found = pc.if_else(valid, found, pa.scalar(text, found.type))
+        if found.null_count:
+            raise misfit(place, pc.index(found.is_null(), True).as_py(), "is required")
     return found
 
 
@@ -90,6 +97,8 @@ def _fitted_type(data_type: DataType, array: pa.Array, place: Place) -> pa.Array
     if types.is_dictionary(array.type):
         array = _decoded(array)
     if data_type == "Variant":
+        if is_encoded(array.type):
+            return decoded_variants(array, place)
         if not _is_text(array.type):
             raise _other_type(place, array.type, "JSON text")
         texts = array.cast(pa.string())
@@ -207,25 +216,15 @@ def _structs(members: Sequence[FieldSpec], array: pa.Array, place: Place) -> pa.
             row, path = place.at(0)
             raise undeclared(name, row, path)
     valid = array.is_valid()
+    # Flattened, a member is null where its struct is; what stood there is nobody's value.
+    columns = dict(zip(given, array.flatten(), strict=True))
     arrays = []
     for member in members:
-        values = array.field(member.name) if member.name in given else pa.nulls(len(array), pa.null())
-        if array.null_count and not member.nullable:
-            values = _filled(member.data_type, values, valid)
-        arrays.append(_fitted(member, values, place.member(member.name)))
+        values = columns[member.name] if member.name in columns else pa.nulls(len(array))
+        arrays.append(_fitted(member, values, place.member(member.name), valid))
     return pa.StructArray.from_arrays(
         arrays, fields=[arrow_field(one) for one in members], mask=pc.invert(valid)
     )
-
-
-def _filled(data_type: DataType, values: pa.Array, valid: pa.Array) -> pa.Array:
-    """The members of structs, with some value where the struct itself is null."""
-    if types.is_dictionary(values.type):
-        values = _decoded(values)
-    if types.is_null(values.type):
-        return values
-    text = '""' if data_type == "Variant" else filler(data_type)
-    return pc.if_else(valid, values, pa.scalar(text, values.type))
 
 
 def _lists(data_type: NestedType, item: FieldSpec, array: pa.Array, place: Place) -> pa.Array:

@@ -12,6 +12,7 @@ import math
 import numbers
 import operator
 import re
+import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,21 +108,18 @@ def _whole(least: int, most: int, value: Any) -> int:
     return number
 
 
-_LARGEST_SINGLE: Final = 3.4028234663852886e38
-
-
-def _real(largest: float, value: Any) -> float:
+def _real(single: bool, value: Any) -> float:
+    rounds = isinstance(value, float)
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise not_a("a number", value)
     try:
         number = float(value)
+        held = struct.unpack("<f", struct.pack("<f", number))[0] if single else number
     except OverflowError:
         raise Misfit("is out of range") from None
     if not math.isfinite(number):
         raise Misfit("is not a finite number")
-    if abs(number) > largest:
-        raise Misfit("is out of range")
-    if number.is_integer() and int(number) != value:
+    if held != value and not rounds:
         raise Misfit("is an integer that a float column cannot hold exactly")
     return number
 
@@ -219,10 +217,9 @@ def _plain(key: tuple[str, int, bool]) -> _Plain:
     if name in ("Float32", "Float64"):
         single = name == "Float32"
         read = pa.float32() if single else pa.float64()
-        largest = _LARGEST_SINGLE if single else math.inf
         # Arrow rounds integers on their way to single precision, so those are looked at one by one.
         exact = frozenset([float]) if single else frozenset([float, int])
-        return _Plain(read, exact, partial(_real, largest), _finite)
+        return _Plain(read, exact, partial(_real, single), _finite)
     if name == "Bool":
         return _Plain(pa.bool_(), frozenset([bool]), _truth)
     if name in ("Utf8", "LargeUtf8"):
