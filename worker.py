@@ -46,7 +46,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     await ensure_search_attributes(client)
     workshop = await open_workshop(settings, blobs)
     bundles = Bundles(database)
-    activities = VerificationActivities(database, blobs, bundles, workshop.runner)
+    activities = VerificationActivities(database, blobs, bundles, workshop.runner, api_url=settings.api_url)
     workers = [
         quick_worker(client, [*activities.quick, *DispatchEnds(database).quick]),
         *block_workers(client, activities, settings),

@@ -29,6 +29,7 @@ from activities.attempts import (
 from activities.blocks import BlockRunner
 from activities.bundle import Bundles
 from activities.context import ExecutionContext
+from activities.dispatch.reactions import Judged, react_to_verdict, unstarted
 from activities.judging import TookTooLong, is_small, judge_all, off_loop
 from activities.ledger import SqlLedger
 from activities.record import ExecutionNames, result_batches, result_document, without_result
@@ -54,6 +55,7 @@ from workflows.contracts import (
     LostBlock,
     RunBlock,
     ShapePage,
+    Unstarted,
     VerificationEnded,
 )
 from wyrd.errors import WyrdError, code_named
@@ -85,12 +87,19 @@ class VerificationActivities:
     """Bound to one process's database, blobs and block runner."""
 
     def __init__(
-        self, database: Database, blobs: BlobStore, bundles: Bundles, runner: BlockRunner | None
+        self,
+        database: Database,
+        blobs: BlobStore,
+        bundles: Bundles,
+        runner: BlockRunner | None,
+        *,
+        api_url: str,
     ) -> None:
         self._database = database
         self._blobs = blobs
         self._bundles = bundles
         self._runner = runner
+        self._api_url = api_url
         self._kept: OrderedDict[str, _Loaded] = OrderedDict()
         self._large: deque[str] = deque()
 
@@ -205,7 +214,10 @@ class VerificationActivities:
         result = await off_loop(context, json.dumps, document)
         batches = await off_loop(context, result_batches, loaded.names, context, outcome, ended_at)
         kept = json.dumps(kept_inputs(context.evidence.inputs, context.capture)) if context.forgets else None
-        await self._database.write(_record, context, result, kept, decision.verdict.value, batches)
+        judged = Judged.of(context.execution_id, loaded.names, outcome, ended_at)
+        dispatches = await self._database.write(
+            _record, context, loaded.names, judged, result, kept, batches, self._api_url
+        )
         self._kept.pop(context.execution_id, None)
         counts = decision.counts
         return VerificationEnded(
@@ -214,6 +226,7 @@ class VerificationActivities:
             failed=counts.failed,
             inconclusive=counts.inconclusive,
             not_applicable=counts.not_applicable,
+            dispatches=dispatches,
         )
 
     @activity.defn(name=contracts.END_EXECUTION)
@@ -341,19 +354,26 @@ def _tenant(argument: contracts.Of) -> Tenant:
 def _record(
     connection: Connection,
     context: ExecutionContext,
+    names: ExecutionNames,
+    judged: Judged,
     result: str,
     kept: str | None,
-    verdict: str,
     batches: Sequence[Batch],
-) -> None:
-    Executions(connection, context.tenant).complete(
+    api_url: str,
+) -> list[Unstarted]:
+    """The result, what it leaves in Bifrost and the dispatches of Operators that react, all or nothing."""
+    tenant = context.tenant
+    completed = Executions(connection, tenant).complete(
         context.execution_id,
-        verdict=verdict,
+        verdict=judged.verdict,
         result=result,
         started_at=context.started_at,
         kept=kept,
         batches=batches,
     )
+    if completed and not react_to_verdict(connection, tenant, names, judged, api_url):
+        return []
+    return unstarted(connection, tenant, context.execution_id)
 
 
 def _loss(kind: str) -> BlockFailure:

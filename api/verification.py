@@ -45,7 +45,7 @@ class Verification:
         records = VerifyRecords(database, settings.home / "unstored")
         acceptance = Acceptance(settings, database, blobs)
         targets = Targets(database, bundles, settings.target_cache_seconds)
-        activities = VerificationActivities(database, blobs, bundles, None)
+        activities = VerificationActivities(database, blobs, bundles, None, api_url=settings.api_url)
         return cls(
             verify=Verify(acceptance, targets, workshop, records),
             submit=Submit(database, acceptance, targets, activities, client),

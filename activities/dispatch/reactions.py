@@ -13,11 +13,13 @@ from activities.dispatch.requests import request_of
 from activities.dispatch.templates import TemplateFault
 from activities.record import ExecutionNames
 from cards.graph import graph_of
+from engine.outcomes import Verdict
 from store.bindings import Binding, Bindings, BoundOperator
 from store.caller import Tenant
 from store.clock import now
 from store.dispatches import DispatchError, Dispatches, DispatchFault, NewDispatch, dispatch_id_of
 from store.identity import Identity
+from workflows.contracts import Unstarted
 from wyrd.cards import DecodeError, OperatorSpec, decode_spec
 from wyrd.wire.verification import ExecutionSource
 
@@ -63,6 +65,17 @@ class Judged:
         )
 
 
+def react_to_verdict(
+    connection: Connection, tenant: Tenant, names: ExecutionNames, judged: Judged, api_url: str
+) -> int:
+    """Store the dispatches of `on_failure` for a background execution that has just been completed; how
+    many. A verdict that is not failed has none."""
+    if judged.verdict != Verdict.FAILED.value:
+        return 0
+    bindings = matching_bindings(connection, tenant, names)
+    return react(connection, tenant, judged, bindings, "failure", api_url=api_url)
+
+
 def react(
     connection: Connection,
     tenant: Tenant,
@@ -72,10 +85,11 @@ def react(
     *,
     api_url: str,
     previous_verdict: str | None = None,
-) -> None:
+) -> int:
     """Store one dispatch for each Operator of those bindings that so reacts, in the caller's transaction.
 
-    Whether there is anything to react to is the caller's decision; what is stored already stays.
+    Answers how many. Whether there is anything to react to is the caller's decision; what is stored
+    already stays.
     """
     created_at = now(connection)
     made = [
@@ -85,6 +99,16 @@ def react(
         if operator.on == reaction
     ]
     Dispatches(connection, tenant).add(made)
+    return len(made)
+
+
+def unstarted(connection: Connection, tenant: Tenant, execution_id: str) -> list[Unstarted]:
+    """The dispatches of an execution that have not ended, for its workflow to start."""
+    moment = now(connection)
+    return [
+        Unstarted(dispatch_id=row.dispatch_id, seconds=(row.deadline_at - moment).total_seconds())
+        for row in Dispatches(connection, tenant).unfinished(execution_id)
+    ]
 
 
 def matching_bindings(connection: Connection, tenant: Tenant, names: ExecutionNames) -> list[Binding]:

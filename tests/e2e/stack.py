@@ -163,7 +163,9 @@ async def in_process(
     services.verifying = Verification.build(chosen, services.database, services.blobs, client)
     workshop = await open_workshop(chosen, services.blobs)
     bundles = Bundles(services.database)
-    activities = VerificationActivities(services.database, services.blobs, bundles, workshop.runner)
+    activities = VerificationActivities(
+        services.database, services.blobs, bundles, workshop.runner, api_url=chosen.api_url
+    )
     workers = [
         *block_workers(client, activities, chosen),
         notify_worker(client, services.database, chosen),
