@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.arrow_batches import MAX_DECODED_BYTES, too_large
+from wyrd.wire.arrow_batches import MAX_DECODED_BYTES, require_taken, too_large
 
 _DICTIONARY, _RECORDS = 2, 3
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -42,6 +42,7 @@ def read_stream(stream: bytes, max_rows: int) -> Received:
         if decoded > MAX_DECODED_BYTES:
             raise too_large(decoded)
         with pa.ipc.open_stream(stream) as reader:
+            require_taken(reader.schema)
             batches = list(reader)
         rows = sum(batch.num_rows for batch in batches)
         if rows == 0:

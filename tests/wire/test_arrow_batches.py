@@ -152,7 +152,6 @@ def test_a_slice_is_the_slice_and_not_what_stands_around_it(array: pa.Array) -> 
         (CUSTOMERS, pa.array([{"name": "Ann"}]), 0),
         (SCORES, pa.array([{"a": 1}]), 0),
         (SCORES, pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64())), 0),
-        ("Int64", pa.RunEndEncodedArray.from_arrays([2], [7]), 0),
     ],
 )
 def test_p56_a_loss_is_refused_with_its_row(data_type: Any, array: pa.Array, row: int) -> None:
@@ -257,6 +256,33 @@ def test_a_batch_that_fits_is_not_copied() -> None:
     fields = [spec("Utf8"), spec("Variant", name="y")]
     batch = rows_to_arrow(fields, [{"x": "a", "y": {"b": 1}}])
     assert fitted_batch(fields, batch) is batch
+
+
+_UNION = pa.UnionArray.from_dense(
+    pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array(["a"])]
+)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        _UNION,
+        pa.StructArray.from_arrays([_UNION], ["name"], mask=pa.array([False, True])),
+        pa.ListArray.from_arrays([0, 1, 2], _UNION),
+        pa.RunEndEncodedArray.from_arrays([2], [7]),
+        pa.array([[1]], pa.list_view(pa.int64())),
+        pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([[1]])),
+        pa.array([1], pa.duration("s")),
+    ],
+    ids=lambda array: str(array.type)[:20],
+)
+@pytest.mark.parametrize("data_type", ["Utf8", "Variant", CUSTOMER, CUSTOMERS], ids=lambda one: str(one)[:10])
+def test_a_type_that_no_table_holds_is_refused_before_its_values_are_touched(
+    data_type: Any, array: pa.Array
+) -> None:
+    error = refused(spec(data_type), array)
+    assert (error.code, error.details["field"]) == ("WYRD_SPEC_400_VALIDATION", "x")
+    assert "which no table holds" in error.details["reason"]
 
 
 def views(text: str, times: int) -> pa.Array:

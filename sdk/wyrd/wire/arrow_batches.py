@@ -38,6 +38,7 @@ def fitted_batch(
     Raises `WYRD_VALA_400_BIFROST_UNDECLARED_FIELD`, `WYRD_SPEC_400_VALIDATION` (details field,
     row, reason), `WYRD_VALA_413_PAYLOAD_TOO_LARGE` and the `WYRD_VALA_*_VARIANT_*` codes.
     """
+    require_taken(batch.schema)
     columns = [*fields, *extra]
     known = {field.name for field in columns}
     seen: set[str] = set()
@@ -59,6 +60,40 @@ def fitted_batch(
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def require_taken(schema: pa.Schema) -> None:
+    """Refuse columns of types that are not looked into, before anything is done with their values.
+
+    Arrow ends the whole process on some that no column is made of, such as a union in a struct.
+    Raises `WYRD_SPEC_400_VALIDATION` (details field, reason).
+    """
+    for field in schema:
+        if not _is_taken(field.type):
+            raise _bad_column(field.name, f"is {str(field.type)[:80]}, which no table holds")
+
+
+_LEAVES: Final = (
+    *(types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal),
+    *(types.is_date, types.is_time, types.is_timestamp),
+    *(types.is_string, types.is_large_string, types.is_string_view),
+    *(types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+)
+_LISTS: Final = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+
+
+def _is_taken(found: pa.DataType) -> bool:
+    if isinstance(found, pa.BaseExtensionType):
+        return _is_taken(found.storage_type)
+    if types.is_dictionary(found):
+        return any(one(found.value_type) for one in _LEAVES)
+    if any(one(found) for one in _LISTS):
+        return _is_taken(found.value_type)
+    if types.is_struct(found):
+        return all(_is_taken(member.type) for member in found)
+    if types.is_map(found):
+        return _is_taken(found.key_type) and _is_taken(found.item_type)
+    return any(one(found) for one in _LEAVES)
 
 
 def too_large(size: int, limit: int = MAX_DECODED_BYTES) -> WyrdError:
@@ -101,7 +136,7 @@ def _fitted_type(data_type: DataType, array: pa.Array, place: Place) -> pa.Array
             return decoded_variants(array, place)
         if not _is_text(array.type):
             raise _other_type(place, array.type, "JSON text")
-        texts = array.cast(pa.string())
+        texts = _plain_bytes(array).cast(pa.string())
         checked_variant_texts(texts, place)
         return texts
     if isinstance(data_type, NestedType):
@@ -117,8 +152,6 @@ def _fitted_type(data_type: DataType, array: pa.Array, place: Place) -> pa.Array
 def _decoded(array: pa.DictionaryArray) -> pa.Array:
     """The values in full, unless a small dictionary of large values would become huge."""
     values = array.dictionary
-    if types.is_nested(values.type) or types.is_dictionary(values.type):
-        raise _bad_column("of a dictionary", "has nested values in it, which are not taken")
     if _is_text(values.type) or _is_binary(values.type):
         values = _plain_bytes(values)
         _bounded(pc.sum(pc.take(pc.binary_length(values), array.indices)).as_py() or 0)
@@ -229,7 +262,7 @@ def _structs(members: Sequence[FieldSpec], array: pa.Array, place: Place) -> pa.
 
 def _lists(data_type: NestedType, item: FieldSpec, array: pa.Array, place: Place) -> pa.Array:
     found = array.type
-    if not (types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found)):
+    if not any(one(found) for one in _LISTS):
         raise _other_type(place, found, "a list")
     offsets = _offsets(array)
     items = _fitted(item, array.flatten(), place.items(offsets.to_pylist))
