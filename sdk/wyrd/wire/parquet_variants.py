@@ -172,7 +172,7 @@ class _Reading:
 
 
 def _dictionary(metadata: bytes) -> tuple[tuple[int, ...], int]:
-    """Where each name starts among the names' bytes, with the end of the last; and how many bytes they are."""
+    """Where each name starts, with the end of the last, and how many bytes all names are."""
     header = metadata[0]
     width = (header >> 6) + 1
     if header & 15 != 1:
