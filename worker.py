@@ -22,6 +22,8 @@ from activities.temporal import (
 )
 from activities.verification import VerificationActivities
 from activities.workshop import open_workshop
+from bifrost.catalog import Catalogs
+from bifrost.scribe.publisher import Publisher
 from store.blobs import BlobStore
 from store.blobs.local import LocalBlobs
 from store.blobs.s3 import S3Blobs
@@ -52,9 +54,11 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         *block_workers(client, activities, settings),
         notify_worker(client, database, settings),
     ]
+    publisher = Publisher(database, Catalogs(settings, database), settings)
     duties: list[Coroutine[Any, Any, None]] = [
         Settler(database, client, bundles).run(),
         DispatchStarter(database, client).run(),
+        publisher.run(),
         workshop.gateway.warm(),
     ]
     running = [asyncio.create_task(worker.run()) for worker in workers]
@@ -71,6 +75,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*background, return_exceptions=True)
+        await asyncio.to_thread(publisher.close)
         await workshop.close()
         await blobs.close()
         database.close()
