@@ -42,6 +42,7 @@ def read_stream(stream: bytes, max_rows: int) -> Received:
         if decoded > MAX_DECODED_BYTES:
             raise too_large(decoded)
         with pa.ipc.open_stream(stream) as reader:
+            # Names that are not UTF-8 come out here, too.
             require_taken(reader.schema)
             batches = list(reader)
         rows = sum(batch.num_rows for batch in batches)

@@ -68,9 +68,9 @@ def require_taken(schema: pa.Schema) -> None:
     Arrow ends the whole process on some that no column is made of, such as a union in a struct.
     Raises `WYRD_SPEC_400_VALIDATION` (details field, reason).
     """
-    for field in schema:
+    for name, field in zip(schema.names, schema, strict=True):
         if not _is_taken(field.type):
-            raise _bad_column(field.name, f"is {str(field.type)[:80]}, which no table holds")
+            raise _bad_column(name, f"is {str(field.type)[:80]}, which no table holds")
 
 
 _LEAVES: Final = (
@@ -90,7 +90,7 @@ def _is_taken(found: pa.DataType) -> bool:
     if any(one(found) for one in _LISTS):
         return _is_taken(found.value_type)
     if types.is_struct(found):
-        return all(_is_taken(member.type) for member in found)
+        return all(member.name is not None and _is_taken(member.type) for member in found)
     if types.is_map(found):
         return _is_taken(found.key_type) and _is_taken(found.item_type)
     return any(one(found) for one in _LEAVES)
