@@ -72,6 +72,8 @@ class Rooms:
             "PYTHONSAFEPATH": "1",
             "PYTHONPATH": os.pathsep.join(path),
             "PYTHONUNBUFFERED": "1",
+            # What they fork they replace at once; gRPC's preparations for a fork only cost, and say so.
+            "GRPC_ENABLE_FORK_SUPPORT": "0",
             **settings,
         }
 
