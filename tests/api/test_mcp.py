@@ -19,7 +19,7 @@ from mcp.types import CallToolResult
 
 from activities.temporal import connect, ensure_search_attributes
 from api.mcp.door import MOST_BYTES
-from api.mcp.tools import TOOLS
+from api.mcp.tools import TOOLS, Asking, NoArguments, Tool
 from api.services import Services
 from api.verification import Verification
 from store.caller import Role
@@ -285,6 +285,24 @@ async def test_a_fault_of_ours_shows_nothing_of_itself(
         told = await problem_of(client, "cards.list", {})
     assert told["code"] == Code.SPEC_500_INTERNAL.value
     assert "secret" not in json.dumps(told)
+
+
+async def test_values_that_few_encoders_can_write_arrive_as_text(
+    url: str, admin: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {"number": 2**70, "half": "\ud800"}
+
+    async def answer(_asking: Asking, _asked: Any) -> dict[str, Any]:
+        return held
+
+    monkeypatch.setitem(TOOLS, "cards.list", Tool("cards.list", "", NoArguments, answer))
+    for mode in MODES:
+        async with agent(url, admin, mode) as client:
+            result = await client.call_tool("cards.list", {})
+        [content] = result.content
+        assert content.type == "text"
+        assert json.loads(content.text) == held
+        assert result.structured_content is None
 
 
 def modern(method: str, **params: Any) -> dict[str, Any]:
