@@ -16,6 +16,7 @@ from store.sealing import Sealed, Sealer
 from store.tables.operators import operator_connections
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import canonical_json, strict_loads
+from wyrd.wire.connections import origin_of
 from wyrd.wire.ids import uuid7
 
 ACTIVE = "active"
@@ -42,9 +43,19 @@ class OperatorConnection:
     created_at: datetime
     updated_at: datetime
 
-    @property
-    def active(self) -> bool:
-        return self.status == ACTIVE
+    def refusal(self, provider: str, scheme: str | None, header: str | None, url: str | None) -> str | None:
+        """Why an Operator cannot use it, or None. All but the provider are those of provider http."""
+        if self.status != ACTIVE:
+            return f"the connection {self.name} is disabled"
+        if self.provider != provider:
+            return f"the connection {self.name} is for {self.provider}, not for {provider}"
+        if provider != "http":
+            return None
+        if self.auth_scheme != scheme or (self.auth_header or "").lower() != (header or "").lower():
+            return f"the connection {self.name} authenticates in another way than the Operator says"
+        if self.origin != origin_of(url or ""):
+            return f"the connection {self.name} is for {self.origin}, which the Operator does not call"
+        return None
 
 
 _COLUMNS = tuple(operator_connections.c[name] for name in OperatorConnection.__dataclass_fields__)

@@ -258,6 +258,24 @@ class Executions:
             select(executions).where(self._mine, executions.c.execution_id == execution_id)
         ).one_or_none()
 
+    def windows(self, binding_id: str, limit: int) -> list[Row[Any]]:
+        """The scheduled executions of a binding, the latest window first."""
+        statement = (
+            select(
+                executions.c.execution_id,
+                executions.c.status,
+                executions.c.verdict,
+                executions.c.error_code,
+                executions.c.error_message,
+                executions.c.window_start,
+                executions.c.window_end,
+            )
+            .where(self._mine, executions.c.binding_id == binding_id, executions.c.window_end.is_not(None))
+            .order_by(executions.c.window_end.desc(), executions.c.execution_id.desc())
+            .limit(limit)
+        )
+        return list(self.connection.execute(statement))
+
     def waiting(self, limit: int) -> int:
         """How many executions have not ended, counted no further than `limit`."""
         inner = select(literal(1)).where(self._mine, _OPEN).limit(limit).subquery()

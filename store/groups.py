@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, update
 
 from store.caller import Tenant
 from store.clock import now as clock_now
@@ -38,6 +38,15 @@ class Group:
     due_at: datetime | None
     told_due_at: datetime | None
     verdict: str | None
+    last_execution_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsSeen:
+    """The groups of a binding in short: how many wait, when the first is due, and the last execution."""
+
+    waiting: int
+    next_due_at: datetime | None
     last_execution_id: str | None
 
 
@@ -140,6 +149,21 @@ class Groups:
             .order_by(group_evidence.c.acknowledged_at, group_evidence.c.execution_id)
         )
         return list(self.connection.execute(statement))
+
+    def seen(self, binding_id: str) -> GroupsSeen:
+        """The groups of a binding in short."""
+        mine = (groups.c.tenant_id == self.tenant.id, groups.c.binding_id == binding_id)
+        waiting = self.connection.execute(
+            select(func.count(groups.c.due_at), func.min(groups.c.due_at)).where(*mine)
+        ).one()
+        last = self.connection.execute(
+            select(groups.c.last_execution_id)
+            .where(*mine, groups.c.last_execution_id.is_not(None))
+            # Execution ids rise with time.
+            .order_by(groups.c.last_execution_id.desc())
+            .limit(1)
+        ).scalar_one_or_none()
+        return GroupsSeen(waiting[0], waiting[1], last)
 
     def judged(self, binding_id: str, group_id: str, execution_id: str) -> None:
         """An execution took the group up, or stands for why it was dropped: nothing is due now."""

@@ -1,0 +1,252 @@
+"""Reading bindings: what they join, when they run next, how they have run, and running them by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+from temporalio.client import Client, ScheduleBackfill, ScheduleDescription, ScheduleOverlapPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.drift.windows import matching_times, schedule_id
+from cards.graph import readable_by
+from store.bindings import Binding, Bindings
+from store.caller import Caller, Permission, Tenant
+from store.cards import Cards
+from store.clock import now
+from store.database import Database
+from store.executions import Executions
+from store.groups import Groups, GroupsSeen
+from store.settings import Settings
+from wyrd.errors import Code, WyrdError
+from wyrd.wire.refs import CardRef
+
+MOST_ITEMS = 1000
+SLOTS = 100
+"""Judged slots that the status of a binding shows."""
+_COUNTED = timedelta(days=400)
+_LONGEST_BACKFILL = timedelta(days=366)
+_RPC = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A binding as SQL shows it at one moment."""
+
+    binding: Binding
+    owner: CardRef
+    subject: CardRef
+    slots: list[Any]
+    groups: GroupsSeen
+    at: datetime
+
+
+class BindingReads:
+    """What a caller may ask about bindings."""
+
+    def __init__(self, settings: Settings, database: Database, client: Client) -> None:
+        self._settings = settings
+        self._database = database
+        self._client = client
+
+    async def page(
+        self, caller: Caller, filters: Mapping[str, Any], limit: int, cursor: str | None
+    ) -> dict[str, Any]:
+        """One page of bindings, the oldest first. `cursor` is the id of the last one before it."""
+        caller.require(Permission.EXECUTIONS_READ)
+        if not 1 <= limit <= MOST_ITEMS:
+            raise WyrdError(
+                Code.REGISTRY_400_LIST_LIMIT_OUT_OF_RANGE, f"limit is from 1 to {MOST_ITEMS}", field="limit"
+            )
+        items = await self._database.read(_page, caller, dict(filters), limit + 1, cursor)
+        found: dict[str, Any] = {"items": items[:limit]}
+        if len(items) > limit:
+            found["next_cursor"] = items[limit - 1]["binding_id"]
+        return found
+
+    async def status(self, caller: Caller, binding_id: str) -> dict[str, Any]:
+        """One binding with its health. Raises `WYRD_VERIFICATION_404_BINDING_NOT_FOUND`."""
+        caller.require(Permission.EXECUTIONS_READ)
+        seen = await self._database.read(_look, caller, binding_id)
+        found = _document(seen.binding, seen.owner, seen.subject)
+        last = seen.groups.last_execution_id or (seen.slots[0].execution_id if seen.slots else None)
+        found["last_execution_id"] = last
+        kind = (seen.binding.runs_on or {}).get("kind")
+        if kind == "schedule":
+            found |= await self._scheduled(caller.tenant, seen)
+        elif kind == "group_end":
+            found["groups"] = {
+                "waiting": seen.groups.waiting,
+                "next_due_at": _time(seen.groups.next_due_at),
+            }
+            found["health"] = _health("ok" if seen.binding.active else "inactive", None)
+        else:
+            found["health"] = _health("ok" if seen.binding.active else "inactive", None)
+        return found
+
+    async def run_now(self, caller: Caller, binding_id: str) -> dict[str, Any]:
+        """Judge the last complete window now, by the Schedule's own trigger."""
+        await self._act(caller, binding_id, lambda handle: handle.trigger(rpc_timeout=_RPC))
+        return await self.status(caller, binding_id)
+
+    async def backfill(
+        self, caller: Caller, binding_id: str, start: datetime, end: datetime
+    ) -> dict[str, Any]:
+        """Judge every slot in [start, end] that was not judged, by the Schedule's own backfill."""
+        if not timedelta(0) < end - start <= _LONGEST_BACKFILL:
+            raise WyrdError(
+                Code.VERIFICATION_400_INVALID_WINDOW,
+                f"the times must span more than nothing and at most {_LONGEST_BACKFILL.days} days",
+                field="from",
+            )
+        slots = ScheduleBackfill(start_at=start, end_at=end, overlap=ScheduleOverlapPolicy.ALLOW_ALL)
+        await self._act(caller, binding_id, lambda handle: handle.backfill(slots, rpc_timeout=_RPC))
+        return await self.status(caller, binding_id)
+
+    async def _act(self, caller: Caller, binding_id: str, act: Any) -> None:
+        caller.require(Permission.EXECUTIONS_CANCEL)
+        seen = await self._database.read(_look, caller, binding_id)
+        if (seen.binding.runs_on or {}).get("kind") != "schedule":
+            raise WyrdError(
+                Code.VERIFICATION_422_INPUT_UNSUPPORTED,
+                "only a binding with a schedule is run by hand; others run when evidence comes",
+                binding_id=binding_id,
+            )
+        try:
+            await act(self._client.get_schedule_handle(schedule_id(caller.tenant, binding_id)))
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise WyrdError(
+                    Code.SERVER_503_NOT_READY, "the schedule is still being made", binding_id=binding_id
+                ) from error
+            raise _away() from error
+
+    async def _scheduled(self, tenant: Tenant, seen: _Seen) -> dict[str, Any]:
+        found: dict[str, Any] = {"slots": [_slot(row) for row in seen.slots]}
+        binding_id = seen.binding.binding_id
+        try:
+            handle = self._client.get_schedule_handle(schedule_id(tenant, binding_id))
+            described = await handle.describe(rpc_timeout=_RPC)
+            unrun = await self._slots_since(tenant, seen)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise _away() from error
+            return {**found, "next_run_at": None, "health": _health("pending", "it has no schedule yet")}
+        paused = described.schedule.state.paused
+        ahead = described.info.next_action_times
+        found["next_run_at"] = None if paused or not ahead else ahead[0].isoformat()
+        found["health"] = _scheduled_health(described, unrun)
+        return found
+
+    async def _slots_since(self, tenant: Tenant, seen: _Seen) -> int:
+        """Boundaries that have passed since the last slot that left a record."""
+        last = max((row.window_end for row in seen.slots), default=seen.binding.created_at)
+        start = max(last + timedelta(seconds=1), seen.at - _COUNTED)
+        # A slot that has just passed is given the time it takes to be judged.
+        end = seen.at - timedelta(seconds=self._settings.window_margin_seconds + 5)
+        if end <= start:
+            return 0
+        return len(await matching_times(self._client, tenant, seen.binding.binding_id, start, end))
+
+
+def _scheduled_health(described: ScheduleDescription, unrun: int) -> dict[str, Any]:
+    missed = described.info.num_actions_missed_catchup_window
+    details = {"slots_not_run": unrun, "slots_missed": missed}
+    if described.schedule.state.paused:
+        return _health("paused", described.schedule.state.note or "paused by hand", **details)
+    if unrun:
+        slots = "slot" if unrun == 1 else "slots"
+        return _health("late", f"has not run for {unrun} {slots}", **details)
+    if missed:
+        return _health("ok", f"{missed} slots were older than a day when it could run again", **details)
+    return _health("ok", None, **details)
+
+
+def _health(status: str, message: str | None, **details: Any) -> dict[str, Any]:
+    return {"status": status, "message": message, **details}
+
+
+def _away() -> WyrdError:
+    return WyrdError(Code.SERVER_503_SERVICE_UNAVAILABLE, "Temporal cannot be reached", service="temporal")
+
+
+def _page(
+    connection: Connection, caller: Caller, filters: dict[str, Any], limit: int, cursor: str | None
+) -> list[dict[str, Any]]:
+    graph = readable_by(connection, caller)
+    bindings, cards = Bindings(connection, caller.tenant), Cards(connection, caller.tenant)
+    active = filters.pop("active", None)
+    found: list[Binding] = []
+    while len(found) < limit:
+        page = bindings.page(cursor, limit, active=active, **filters)
+        found += [one for one in page if _within(graph, one)]
+        if len(page) < limit:
+            break
+        cursor = page[-1].binding_id
+    known = cards.by_uids({uid for one in found for uid in (one.owner_uid, one.subject_uid)})
+    return [_document(one, known[one.owner_uid].ref, known[one.subject_uid].ref) for one in found[:limit]]
+
+
+def _look(connection: Connection, caller: Caller, binding_id: str) -> _Seen:
+    binding = Bindings(connection, caller.tenant).by_id(binding_id)
+    if binding is None or not _within(readable_by(connection, caller), binding):
+        raise WyrdError(
+            Code.VERIFICATION_404_BINDING_NOT_FOUND, "no binding has this id", binding_id=binding_id[:64]
+        )
+    cards = Cards(connection, caller.tenant).by_uids([binding.owner_uid, binding.subject_uid])
+    return _Seen(
+        binding,
+        cards[binding.owner_uid].ref,
+        cards[binding.subject_uid].ref,
+        Executions(connection, caller.tenant).windows(binding_id, SLOTS),
+        Groups(connection, caller.tenant).seen(binding_id),
+        now(connection),
+    )
+
+
+def _within(graph: frozenset[str] | None, binding: Binding) -> bool:
+    """What lies outside a bound caller's graph does not exist for it."""
+    return graph is None or (binding.owner_uid in graph and binding.subject_uid in graph)
+
+
+def _document(binding: Binding, owner: CardRef, subject: CardRef) -> dict[str, Any]:
+    verifier = CardRef(
+        kind="Verifier",
+        space=binding.verifier_space,
+        name=binding.verifier_name,
+        version=binding.verifier_version,
+        uid=binding.verifier_uid,
+    )
+    return {
+        "binding_id": binding.binding_id,
+        "owner": owner.document(),
+        "subject": subject.document(),
+        "verifier": verifier.document(),
+        "alias": binding.alias,
+        "occurrence": binding.occurrence,
+        "active": binding.active,
+        "runs_on": binding.runs_on,
+        "operators": [
+            {"on": one.on, "operator": {"uid": one.uid} if one.uid else {"digest": one.digest}}
+            for one in binding.operators
+        ],
+        "created_at": binding.created_at.isoformat(),
+    }
+
+
+def _slot(row: Any) -> dict[str, Any]:
+    return {
+        "window_start": _time(row.window_start),
+        "window_end": _time(row.window_end),
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "verdict": row.verdict,
+        "error": None if row.error_code is None else {"code": row.error_code, "message": row.error_message},
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()
