@@ -11,7 +11,18 @@ from api.dependencies import StrictRoute
 from api.edge import Edge, request_id_of
 from api.mcp.door import McpDoor
 from api.problems import Document, from_http, problem
-from api.routes import auth, bifrost, blobs, cards, evidence, health, mcp, principals, verification
+from api.routes import (
+    auth,
+    bifrost,
+    blobs,
+    cards,
+    evidence,
+    health,
+    mcp,
+    operator_connections,
+    principals,
+    verification,
+)
 from api.services import Services
 from wyrd.errors import WyrdError
 
@@ -46,7 +57,10 @@ def create_app(services: Services) -> FastAPI:
     app.add_exception_handler(WyrdError, _wyrd_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_middleware(Edge, max_body_bytes=services.settings.max_body_bytes, streamed=STREAMED)
-    for module in (verification, evidence, bifrost, cards, auth, principals, blobs, mcp, health):
+    for module in (
+        *(verification, evidence, bifrost, cards, auth, principals),
+        *(operator_connections, blobs, mcp, health),
+    ):
         # One flat table, first match wins, instead of `include_router`: that makes every request
         # walk router by router.
         app.router.routes.extend(module.router.routes)

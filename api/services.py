@@ -8,6 +8,7 @@ from store.blobs import BlobStore
 from store.blobs.local import LocalBlobs
 from store.blobs.s3 import S3Blobs
 from store.database import Database
+from store.sealing import Sealer
 from store.settings import Settings
 from store.signing import server_secret
 from store.tokens import Tokens
@@ -28,6 +29,7 @@ class Services:
     blobs: BlobStore
     tokens: Tokens
     bifrost: DataPlane
+    sealer: Sealer
     temporal: "Client | None" = None
     verifying: "Verification | None" = None
 
@@ -49,7 +51,14 @@ class Services:
             blobs: BlobStore = LocalBlobs(settings.home / "blobs", secret)
         else:
             blobs = S3Blobs(settings)
-        return cls(settings, database, blobs, Tokens(database, secret), DataPlane.of(settings, database))
+        return cls(
+            settings,
+            database,
+            blobs,
+            Tokens(database, secret),
+            DataPlane.of(settings, database),
+            Sealer.of(settings),
+        )
 
     async def open(self) -> None:
         """Called when the application starts, in its event loop."""

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from cards.bindings import bindings_of
+from cards.connections import require_connections
 from cards.receipts import Declared, Receipt, earlier_receipt, remember_receipt
 from cards.references import Identity, identity_of, named_by, normal_form
 from cards.submissions import Declaration, DeclaredFile, Incoming
@@ -21,6 +22,7 @@ from store.bindings import Bindings
 from store.caller import Caller, Permission
 from store.card_artifacts import CardArtifacts, StoredArtifact
 from store.cards import Cards, StoredCard, stored_json
+from store.connections import Connections
 from store.database import database_now
 from wyrd.cards import Metadata, PromptSpec
 from wyrd.cards.agent import AgentSpec
@@ -44,7 +46,8 @@ def declare(
     `WYRD_REGISTRY_409_SPEC_DRIFT`, `WYRD_SPEC_409_CONFLICT` (the version was deleted),
     `WYRD_REGISTRY_422_UNRESOLVED_DEPENDENCY`,
     `WYRD_REGISTRY_400_CARD_REF_UID_NOT_RESOLVABLE_HERE`,
-    `WYRD_REGISTRY_400_INVALID_VERSION_BLOCK`.
+    `WYRD_REGISTRY_400_INVALID_VERSION_BLOCK`,
+    `WYRD_SPEC_400_OPERATOR_CONNECTION_UNAVAILABLE`.
     """
     caller.require(Permission.CARDS_WRITE)
     Cards(connection, caller.tenant).lock()
@@ -61,6 +64,7 @@ class _Declaring:
         self.cards = Cards(connection, caller.tenant)
         self.artifacts = CardArtifacts(connection, caller.tenant)
         self.bindings = Bindings(connection, caller.tenant)
+        self.connections = Connections(connection, caller.tenant)
         self.declaration = declaration
         self.now: datetime = database_now(connection)
         self.resolved: dict[Identity, StoredCard] = {}
@@ -236,7 +240,9 @@ class _Declaring:
         self.cards.insert(card)
         self.cards.refer(card.uid, refs)
         self.artifacts.add(_upload(card.uid, file) for file in incoming.files)
-        self.bindings.add(bindings_of(self.cards, card, document, self.now))
+        bound = bindings_of(self.cards, card, document, self.now)
+        require_connections(self.connections, card, document, bound)
+        self.bindings.add(bound)
         return card
 
 

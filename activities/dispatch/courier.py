@@ -215,14 +215,6 @@ def _origin(url: httpx.URL) -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
 
 
-def origin_of(url: str) -> str:
-    """Scheme, host and port of a URL, the port left out where it is the scheme's own."""
-    found = httpx.URL(url)
-    scheme, _, port = _origin(found)
-    host = f"[{found.host}]" if ":" in found.host else found.host
-    return f"{scheme}://{host}" + ("" if port == (443 if scheme == "https" else 80) else f":{port}")
-
-
 def _credential(request: DispatchRequest, secret: Mapping[str, str] | None) -> dict[str, str]:
     if secret is None:
         return {}

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.dispatch.courier import RETRIED, Courier, Outcome, origin_of
+from activities.dispatch.courier import RETRIED, Courier, Outcome
 from activities.dispatch.requests import DispatchRequest
 from store.caller import Tenant
 from store.clock import now
@@ -240,21 +240,10 @@ def _secret_for(
     repository = Connections(connection, tenant)
     assert request.connection is not None
     found = repository.named([request.connection]).get(request.connection)
-    why = None
     if found is None:
-        why = f"there is no connection {request.connection}"
-    elif not found.active:
-        why = f"the connection {found.name} is disabled"
-    elif found.provider != request.provider:
-        why = f"the connection {found.name} is for {found.provider}, not for {request.provider}"
-    elif found.provider == "http":
-        if (
-            found.auth_scheme != request.auth_scheme
-            or (found.auth_header or "").lower() != (request.auth_header or "").lower()
-        ):
-            why = f"the connection {found.name} authenticates in another way than the Operator says"
-        elif found.origin != origin_of(request.url or ""):
-            why = f"the connection {found.name} is for another origin"
+        why: str | None = f"there is no connection {request.connection}"
+    else:
+        why = found.refusal(request.provider, request.auth_scheme, request.auth_header, request.url)
     if found is None or why is not None:
         return DispatchError(DispatchFault.CONNECTION_UNAVAILABLE, why or "")
     return repository.secret(sealer, found)

@@ -139,6 +139,7 @@ async def test_p58_no_route_answers_with_another_tenants_rows(
         "GET /v1/principals/{principal_id}/roles",
         "GET /v1/principals/{principal_id}/credentials",
         "GET /v1/verification/executions/{execution_id}",
+        "GET /v1/operator-connections/{connection_id}",
     }
 
 
@@ -214,7 +215,7 @@ class Held:
 
 
 async def filled_tenant(client: httpx.AsyncClient, services: Services, who: Person) -> Held:
-    """Cards, a blob and an execution, the same for whichever tenant asks."""
+    """Cards, a connection, a blob and an execution, the same for whichever tenant asks."""
     check = {"kind": "assert", "path": "inputs.answer", "operator": "equals", "expected": "yes"}
     verifier = {
         "inputs": {"answer": {"type": "json"}},
@@ -235,6 +236,9 @@ async def filled_tenant(client: httpx.AsyncClient, services: Services, who: Pers
     declared = await client.post("/v1/cards", json={"submissions": submissions}, headers=headers)
     assert declared.status_code == 200, declared.text
     uids = {one["card_ref"]["kind"]: one["card_ref"]["uid"] for one in declared.json()["outcomes"]}
+    connection = {"provider": "pager_duty", "name": "on-call", "integration_key": "a-key"}
+    made = await client.post("/v1/operator-connections", json=connection, headers=who.headers)
+    assert made.status_code == 201, made.text
     await services.blobs.put(who.tenant, b"evidence")
     body = {
         "verifier_card_uid": uids["Verifier"],

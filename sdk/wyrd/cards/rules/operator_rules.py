@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -51,6 +52,7 @@ _FORBIDDEN_HEADERS: Final = frozenset(
         "trailer",
         "transfer-encoding",
         "upgrade",
+        "wyrd-attempt",
     ]
 )
 _CREDENTIAL_HEADERS: Final = frozenset(["authorization", "cookie", "proxy-authorization"])
@@ -65,6 +67,9 @@ def operator_faults(spec: OperatorSpec, at: Path) -> Iterator[RuleFault]:
         found = _http(spec)
     else:
         return
+    if spec.budget is not None and spec.budget.max_wall_seconds == 0:
+        why = "max_wall_seconds must be at least 1"
+        found = itertools.chain(found, [(("budget", "max_wall_seconds"), why)])
     for path, message in found:
         yield RuleFault(
             message, (*at, *path), code=Code.SPEC_400_INVALID_OPERATOR, extra={"rule": "operator"}
