@@ -76,7 +76,7 @@ class Publisher:
         while True:
             try:
                 await self.pass_once()
-                await self._tend_idle()
+                await self.tend_idle()
                 if time.monotonic() - forgotten >= _FORGET_SECONDS:
                     await self._database.write(forget)
                     forgotten = time.monotonic()
@@ -179,7 +179,8 @@ class Publisher:
         self._pauses.pop(key, None)
         return rows
 
-    async def _tend_idle(self) -> None:
+    async def tend_idle(self) -> None:
+        """Tend the tables that no publication led here for a while."""
         for tenant, name in await self._database.read(self.maintenance.due):
             await asyncio.get_running_loop().run_in_executor(self._threads, self._attempt, tenant, name)
 
