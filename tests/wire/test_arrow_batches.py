@@ -92,7 +92,7 @@ def refused(field: FieldSpec, array: pa.Array) -> WyrdError:
         (SCORES, pa.array([[("a", 1), ("b", None)], None, []], pa.map_(pa.string(), pa.int16()))),
     ],
 )
-def test_p56_another_spelling_of_a_type_is_taken(data_type: Any, array: pa.Array) -> None:
+def test_another_spelling_of_a_type_is_taken(data_type: Any, array: pa.Array) -> None:
     found = fitted(data_type, array)
     if data_type == "Date32":
         assert [None if day is None else day.isoformat() for day in found] == ["1970-01-02", None]
@@ -154,7 +154,7 @@ def test_a_slice_is_the_slice_and_not_what_stands_around_it(array: pa.Array) -> 
         (SCORES, pa.array([[(1, 1)]], pa.map_(pa.int64(), pa.int64())), 0),
     ],
 )
-def test_p56_a_loss_is_refused_with_its_row(data_type: Any, array: pa.Array, row: int) -> None:
+def test_a_loss_is_refused_with_its_row(data_type: Any, array: pa.Array, row: int) -> None:
     error = refused(spec(data_type), array)
     assert error.code == "WYRD_SPEC_400_VALIDATION"
     assert (error.details["field"], error.details["row"]) == (f"rows[{row}].x", row)
@@ -215,7 +215,7 @@ def test_columns_are_taken_by_name_and_missing_ones_are_null() -> None:
     assert found.to_pylist() == [{"a": "x", "b": 1, "c": None, "run_id": None}]
 
 
-def test_p55_a_column_that_the_table_lacks_is_an_undeclared_field() -> None:
+def test_a_column_that_the_table_lacks_is_an_undeclared_field() -> None:
     with pytest.raises(WyrdError) as caught:
         fitted_batch([spec("Utf8")], batch_of(pa.array(["a"]), "refund"))
     assert caught.value.code == "WYRD_VALA_400_BIFROST_UNDECLARED_FIELD"
@@ -246,7 +246,7 @@ def test_a_required_column_that_is_missing_and_one_that_is_there_twice_are_refus
         (f'"{"x" * 8 * 1024 * 1024}"', "WYRD_VALA_413_VARIANT_TOO_LARGE"),
     ],
 )
-def test_p57_text_of_a_variant_must_be_json_within_its_limits(text: str, code: str) -> None:
+def test_text_of_a_variant_must_be_json_within_its_limits(text: str, code: str) -> None:
     error = refused(spec("Variant"), pa.array(["1", text]))
     assert error.code == code
     assert (error.details["field"], error.details["row"]) == ("x", 1)

@@ -109,7 +109,7 @@ def refused(data_type: Any, value: Any, good: Any = None) -> WyrdError:
         (SCORES, {"a": 1, "b": None}, [("a", 1.0), ("b", None)]),
     ],
 )
-def test_p56_a_value_of_the_type_is_kept_exactly(data_type: Any, value: Any, kept: Any) -> None:
+def test_a_value_of_the_type_is_kept_exactly(data_type: Any, value: Any, kept: Any) -> None:
     found = stored(data_type, value)
     assert (found, type(found)) == (kept, type(kept))
 
@@ -163,7 +163,7 @@ def test_p56_a_value_of_the_type_is_kept_exactly(data_type: Any, value: Any, kep
         (CUSTOMERS, "Ann", "is text, not an array"),
     ],
 )
-def test_p56_nothing_is_guessed_rounded_or_truncated(data_type: Any, value: Any, why: str) -> None:
+def test_nothing_is_guessed_rounded_or_truncated(data_type: Any, value: Any, why: str) -> None:
     error = refused(data_type, value)
     assert error.code == "WYRD_SPEC_400_VALIDATION"
     assert error.details["field"] == "rows[2].x"
@@ -186,14 +186,14 @@ def test_a_fault_inside_a_value_is_named_by_its_path(data_type: Any, value: Any,
     assert refused(data_type, value, good).details["field"] == field
 
 
-def test_p55_a_key_that_no_column_has_is_an_undeclared_field() -> None:
+def test_a_key_that_no_column_has_is_an_undeclared_field() -> None:
     with pytest.raises(WyrdError) as caught:
         rows_to_arrow([spec("Utf8")], [{"x": "a"}, {"x": "b", "refund": True}])
     assert caught.value.code == "WYRD_VALA_400_BIFROST_UNDECLARED_FIELD"
     assert caught.value.details == {"field": "refund", "row": 1}
 
 
-def test_p55_a_member_that_no_struct_has_is_an_undeclared_field() -> None:
+def test_a_member_that_no_struct_has_is_an_undeclared_field() -> None:
     error = refused(CUSTOMERS, [{"name": "Ann", "nick": "A"}], [])
     assert error.code == "WYRD_VALA_400_BIFROST_UNDECLARED_FIELD"
     assert error.details == {"field": "x[0].nick", "row": 2}
@@ -252,13 +252,13 @@ def test_any_json_comes_back_from_a_variant_as_it_went_in(values: list[Any]) -> 
         ("\ud800", ""),
     ],
 )
-def test_p57_what_is_not_json_is_refused_with_its_field_row_and_path(value: Any, path: str) -> None:
+def test_what_is_not_json_is_refused_with_its_field_row_and_path(value: Any, path: str) -> None:
     error = refused("Variant", value)
     assert error.code == "WYRD_VALA_400_VARIANT_INVALID_JSON"
     assert error.details == {"field": "x", "row": 2, "path": path}
 
 
-def test_p57_a_variant_may_be_nested_64_deep_and_no_deeper() -> None:
+def test_a_variant_may_be_nested_64_deep_and_no_deeper() -> None:
     assert strict_loads(stored("Variant", nested(64)), max_depth=64) == nested(64)
     for depth in (65, 5000):
         error = refused("Variant", nested(depth))
@@ -267,7 +267,7 @@ def test_p57_a_variant_may_be_nested_64_deep_and_no_deeper() -> None:
         assert {**error.details, "path": ""} == {"field": "x", "row": 2, "path": "", "depth": 65, "limit": 64}
 
 
-def test_p57_a_variant_may_have_8_mib_and_no_more() -> None:
+def test_a_variant_may_have_8_mib_and_no_more() -> None:
     limit = 8 * 1024 * 1024
     assert len(stored("Variant", "x" * (limit - 2))) == limit
     error = refused("Variant", "x" * (limit - 1))

@@ -203,7 +203,7 @@ def test_a_schema_that_is_nested_too_deeply_is_refused(depth: int) -> None:
 
 
 @pytest.mark.parametrize("name", [*sorted(RESERVED_COLUMNS), "wyrd_anything"])
-def test_p55_a_column_that_wyrd_writes_is_reserved(name: str) -> None:
+def test_a_column_that_wyrd_writes_is_reserved(name: str) -> None:
     error = refused({"type": "object", "properties": {name: {"type": "string"}}})
     assert (error.code, error.details) == ("WYRD_VALA_400_BIFROST_RESERVED_COLUMN", {"column": name})
 
