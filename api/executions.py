@@ -13,6 +13,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.settler import SETTLED_AGE, Settler
+from api.dispatches import dispatch_documents
 from api.links import workflow_url
 from cards.graph import readable_by
 from store.caller import Caller, Permission
@@ -22,7 +23,7 @@ from store.settings import Settings
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import JsonRefused, canonical_json, digest, strict_loads
 from wyrd.wire.ids import is_uuid7
-from wyrd.wire.verification import ExecutionStatus
+from wyrd.wire.verification import ExecutionSource, ExecutionStatus
 
 MOST_ITEMS = 1000
 _SETTLE_EVERY_SECONDS = 2.0
@@ -56,7 +57,7 @@ class ExecutionReads:
         row = await self._row(caller, execution_id)
         if row.ended_at is None and utc_now() - row.created_at > SETTLED_AGE:
             row = await self._settle(caller, row)
-        return status_document(row, self._settings)
+        return await self._document(caller, row)
 
     async def cancel(self, caller: Caller, execution_id: str) -> dict[str, Any]:
         """Ask the workflow to cancel, and answer the status it comes to; one that has ended stays so."""
@@ -69,7 +70,18 @@ class ExecutionReads:
                 await self._asked_to_cancel(row.workflow_id)
             await self._end_of(row.workflow_id)
             row = await self._settle(caller, await self._row(caller, execution_id), now=True)
-        return status_document(row, self._settings)
+        return await self._document(caller, row)
+
+    async def _document(self, caller: Caller, row: Any) -> dict[str, Any]:
+        found = status_document(row, self._settings)
+        # Operators react to failures, and to any change of a group's verdict; never to a verify.
+        if row.source == ExecutionSource.GROUP.value or (
+            row.verdict == "failed" and row.source != ExecutionSource.VERIFY.value
+        ):
+            found["dispatches"] = await self._database.read(
+                dispatch_documents, caller.tenant, row.execution_id
+            )
+        return found
 
     async def _asked_to_cancel(self, workflow_id: str) -> bool:
         """Whether Temporal took the request; not so where no such workflow runs."""
