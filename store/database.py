@@ -163,11 +163,17 @@ class Database:
             writing = self.engine.connect().execution_options(wyrd_write=True)
             with _translated(), writing as connection, connection.begin():
                 for work, future in batch:
+                    failed: OperationalError | None = None
                     try:
                         with connection.begin_nested():
-                            result = work(connection)
-                    except OperationalError:
-                        raise
+                            try:
+                                result = work(connection)
+                            except OperationalError as error:
+                                failed = error
+                                raise
+                    except OperationalError as error:
+                        # A full disk ends the whole transaction, so that leaving the savepoint fails too.
+                        raise failed or error from None
                     except Exception as error:
                         future.set_exception(error)
                     else:

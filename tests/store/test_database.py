@@ -97,6 +97,27 @@ async def test_an_unreachable_database_is_told_as_unavailable() -> None:
     database.close()
 
 
+async def test_a_full_disk_is_told_as_such_and_leaves_nothing(database: Database) -> None:
+    await database.write(add, "before")
+
+    def fill(connection: Connection) -> None:
+        add(connection, "half")
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("DO $$ BEGIN RAISE EXCEPTION 'full' USING ERRCODE = 'disk_full'; END $$"))
+        pages = connection.execute(text("PRAGMA page_count")).scalar_one()
+        connection.execute(text(f"PRAGMA max_page_count = {pages}"))
+        connection.execute(text("CREATE TABLE large (x)"))
+        connection.execute(text("INSERT INTO large VALUES (zeroblob(1000000))"))
+
+    with pytest.raises(WyrdError) as refused:
+        await database.write(fill)
+    assert refused.value.member is Code.VALA_507_WAL_DISK_FULL
+    assert await database.read(count) == 1
+    if database.sqlite:
+        await database.write(lambda connection: connection.execute(text("PRAGMA max_page_count = 1000000")))
+    assert await database.write(add, "after") == "after"
+
+
 async def test_sqlite_waits_for_the_disk_and_keeps_a_log_ahead(sqlite_database: Database) -> None:
     def pragmas(connection: Connection) -> list[object]:
         names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
