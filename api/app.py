@@ -20,6 +20,7 @@ from api.routes import (
     health,
     mcp,
     operator_connections,
+    otlp,
     principals,
     verification,
 )
@@ -59,7 +60,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(Edge, max_body_bytes=services.settings.max_body_bytes, streamed=STREAMED)
     for module in (
         *(verification, evidence, bifrost, cards, auth, principals),
-        *(operator_connections, blobs, mcp, health),
+        *(operator_connections, blobs, mcp, otlp, health),
     ):
         # One flat table, first match wins, instead of `include_router`: that makes every request
         # walk router by router.

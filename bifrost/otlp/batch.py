@@ -82,4 +82,5 @@ class Rows:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=_IPC) as writer:
             writer.write_batch(batch)
-        return sink.getvalue().to_pybytes()
+        stream: bytes = sink.getvalue().to_pybytes()
+        return stream

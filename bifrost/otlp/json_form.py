@@ -70,7 +70,7 @@ def _fill(message: Message, document: Any, rejections: Rejections) -> None:
             into = getattr(message, field.name)
             if scalar is not None:
                 into.extend([scalar(item, name) for item in value])
-            elif field.message_type.name in _RECORDS:
+            elif field.message_type is not None and field.message_type.name in _RECORDS:
                 _fill_records(into, name, value, rejections)
             else:
                 for item in value:
@@ -125,8 +125,8 @@ def _scalar(field: FieldDescriptor) -> _Scalar | None:
         return lambda value, name: _integer(value, name, lowest, highest)
     if kind == FieldDescriptor.TYPE_MESSAGE:
         return None
-    if kind == FieldDescriptor.TYPE_ENUM:
-        names = field.enum_type
+    names = field.enum_type
+    if names is not None:
         return lambda value, name: _enum(value, name, names)
     if kind == FieldDescriptor.TYPE_BYTES:
         return _identifier if field.name in _IDS else _bytes
