@@ -20,9 +20,11 @@ from activities.temporal import (
     notify_worker,
     quick_worker,
 )
+from activities.traces import TraceEvidence
 from activities.verification import VerificationActivities
 from activities.workshop import open_workshop
 from bifrost.catalog import Catalogs
+from bifrost.reading import Cuts
 from bifrost.scribe.publisher import Publisher
 from store.blobs import BlobStore
 from store.blobs.local import LocalBlobs
@@ -48,13 +50,22 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     await ensure_search_attributes(client)
     workshop = await open_workshop(settings, blobs)
     bundles = Bundles(database)
-    activities = VerificationActivities(database, blobs, bundles, workshop.runner, api_url=settings.api_url)
+    catalogs = Catalogs(settings, database)
+    cuts = Cuts(database, catalogs)
+    activities = VerificationActivities(
+        database,
+        blobs,
+        bundles,
+        workshop.runner,
+        TraceEvidence(database, blobs, cuts),
+        api_url=settings.api_url,
+    )
     workers = [
         quick_worker(client, [*activities.quick, *DispatchEnds(database).quick]),
         *block_workers(client, activities, settings),
         notify_worker(client, database, settings),
     ]
-    publisher = Publisher(database, Catalogs(settings, database), settings)
+    publisher = Publisher(database, catalogs, settings)
     duties: list[Coroutine[Any, Any, None]] = [
         Settler(database, client, bundles).run(),
         DispatchStarter(database, client).run(),
@@ -76,6 +87,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*background, return_exceptions=True)
         await asyncio.to_thread(publisher.close)
+        await asyncio.to_thread(cuts.close)
         await workshop.close()
         await blobs.close()
         database.close()

@@ -60,7 +60,7 @@ class Ledger(Protocol):
         ...
 
     async def pin(self, slot: int, found: bytes | BlockFailure) -> Any:
-        """Pin a trace slot to a document's canonical JSON, or to a failure. Answers what stands, as `pinned`."""
+        """Pin a trace slot to a document (canonical JSON) or a failure; what stands, as `pinned` says it."""
         ...
 
 

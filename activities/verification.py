@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,13 @@ from activities.attempts import (
 )
 from activities.blocks import BlockRunner
 from activities.bundle import Bundles
-from activities.context import ExecutionContext
+from activities.context import ExecutionContext, ScheduledWindow
 from activities.dispatch.reactions import Judged, react_to_verdict, unstarted
 from activities.judging import TookTooLong, is_small, judge_all, off_loop
 from activities.ledger import SqlLedger
 from activities.record import ExecutionNames, result_batches, result_document, without_result
+from activities.traces import TraceEvidence
+from bifrost.traces import WAIT_SECONDS
 from engine.capture import Capture
 from engine.ends import Attempt, BlockDocument, requirement_failure, step_failure
 from engine.evidence import Evidence
@@ -67,6 +70,8 @@ _KEPT_LARGE = 8
 _KEPT_VALUES = 1_000
 """Executions with more evidence than this are large: one may take a hundred megabytes of memory."""
 _BEAT_SECONDS = 1.0
+_LEAST_SECONDS = 1.0
+"""What the wait for a trace leaves of a block's limit at least."""
 _LOCAL_JUDGING_SECONDS = 5.0
 _JUDGING_SECONDS = 45.0
 """Below the time-outs of the local and of the normal activity, with room for recording."""
@@ -92,6 +97,7 @@ class VerificationActivities:
         blobs: BlobStore,
         bundles: Bundles,
         runner: BlockRunner | None,
+        traces: TraceEvidence,
         *,
         api_url: str,
     ) -> None:
@@ -99,6 +105,7 @@ class VerificationActivities:
         self._blobs = blobs
         self._bundles = bundles
         self._runner = runner
+        self._traces = traces
         self._api_url = api_url
         self._kept: OrderedDict[str, _Loaded] = OrderedDict()
         self._large: deque[str] = deque()
@@ -150,11 +157,15 @@ class VerificationActivities:
     async def _attempted(self, argument: RunBlock, failures: list[Attempt]) -> BlockEnded:
         assert self._runner is not None
         number = activity.info().attempt
-        context = (await self._load(argument)).context
+        loaded = await self._load(argument)
+        context = loaded.context
         recorded = await context.ledger.find(argument.block)
         if recorded is not None:
             return BlockEnded(letter=recorded)
         await self._mark(context, ExecutionStatus.RUNNING)
+        began = time.monotonic()
+        await self._pin(loaded, wait=argument.limit)
+        limit = max(_LEAST_SECONDS, argument.limit - (time.monotonic() - began))
         earlier = with_losses(failures, number)
         if len(earlier) - len(failures) > contracts.MOST_LOSSES:
             raise await self._ended(context, argument.block, _loss("worker_lost"), earlier)
@@ -166,7 +177,7 @@ class VerificationActivities:
                 argument.block,
                 reader,
                 number=number,
-                limit=argument.limit,
+                limit=limit,
             )
         except AttemptFailed as failed:
             failures.append(failed.attempt)
@@ -188,7 +199,9 @@ class VerificationActivities:
 
     @activity.defn(name=contracts.JUDGE_BLOCKS)
     async def judge_blocks(self, argument: JudgeBlocks) -> BlocksJudged:
-        context = (await self._load(argument)).context
+        loaded = await self._load(argument)
+        context = loaded.context
+        await self._pin(loaded)
         ends = await _judged(context, argument.blocks, argument.states)
         return BlocksJudged(letters="".join(await context.ledger.save(ends)))
 
@@ -196,6 +209,7 @@ class VerificationActivities:
     async def finish_execution(self, argument: FinishExecution) -> VerificationEnded:
         loaded = await self._load(argument)
         context = loaded.context
+        await self._pin(loaded)
         plan = context.bundle.plan
         ends = dict(await context.ledger.ends()) if _ran_before(argument) else {}
         states = States.of_text(argument.states)
@@ -272,6 +286,7 @@ class VerificationActivities:
             bundle=bundle,
             evidence=Evidence(bundle.plan.spec, strict_loads(row.inputs, max_depth=128)),
             ledger=self.ledger(tenant, row.execution_id, bundle),
+            scheduled=ScheduledWindow.of_row(row),
         )
         return self._keep(ExecutionNames.of_row(row), context)
 
@@ -284,11 +299,32 @@ class VerificationActivities:
         loaded = self._kept[context.execution_id] = _Loaded(context, names)
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        if not is_small(context.evidence.inputs, _KEPT_VALUES):
-            self._large.append(context.execution_id)
+        self._weigh(context.execution_id, context.evidence.inputs)
+        return loaded
+
+    def _weigh(self, execution_id: str, evidence: Any) -> None:
+        if not is_small(evidence, _KEPT_VALUES):
+            self._large.append(execution_id)
             if len(self._large) > _KEPT_LARGE:
                 self._kept.pop(self._large.popleft(), None)
-        return loaded
+
+    async def _pin(self, loaded: _Loaded, *, wait: float = WAIT_SECONDS) -> None:
+        """Pin the traces that were given. A local activity does not wait for spans: it holds up a
+        workflow task, and a normal activity takes its place."""
+        context = loaded.context
+        if not context.evidence.unpinned():
+            return
+        principal = loaded.names.principal_id
+        if not activity.info().is_local:
+            await self._traces.pin(context, principal, wait=wait)
+        elif not await self._traces.pin_recorded(context, principal):
+            raise ApplicationError(
+                "nothing of a trace is recorded yet",
+                type="AwaitsTrace",
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,
+            )
+        self._weigh(context.execution_id, context.evidence.traces)
 
     async def _mark(self, context: ExecutionContext, status: ExecutionStatus) -> None:
         def work(connection: Connection) -> None:

@@ -59,7 +59,9 @@ class ServerServices(Services):
             try:
                 client = await connect(self.settings)
                 await ensure_search_attributes(client)
-                verifying = Verification.build(self.settings, self.database, self.blobs, client)
+                verifying = Verification.build(
+                    self.settings, self.database, self.blobs, client, self.bifrost.cuts
+                )
                 await verifying.open()
                 self.temporal, self.verifying = client, verifying
             except (RuntimeError, RPCError) as error:

@@ -11,6 +11,7 @@ from activities.bundle import Bundles
 from activities.dispatch.delivery import DispatchEnds
 from activities.settler import Settler
 from activities.temporal import quick_worker
+from activities.traces import TraceEvidence
 from activities.verification import VerificationActivities
 from activities.workshop import LazyWorkshop
 from api.acceptance import Acceptance
@@ -19,6 +20,7 @@ from api.records import VerifyRecords
 from api.submit import Submit
 from api.targets import Targets
 from api.verify import Verify
+from bifrost.reading import Cuts
 from store.blobs import BlobStore
 from store.database import Database
 from store.settings import Settings
@@ -38,16 +40,17 @@ class Verification:
 
     @classmethod
     def build(
-        cls, settings: Settings, database: Database, blobs: BlobStore, client: Client
+        cls, settings: Settings, database: Database, blobs: BlobStore, client: Client, cuts: Cuts
     ) -> "Verification":
         bundles = Bundles(database)
         workshop = LazyWorkshop(settings, blobs)
         records = VerifyRecords(database, settings.home / "unstored")
         acceptance = Acceptance(settings, database, blobs)
         targets = Targets(database, bundles, settings.target_cache_seconds)
-        activities = VerificationActivities(database, blobs, bundles, None, api_url=settings.api_url)
+        traces = TraceEvidence(database, blobs, cuts)
+        activities = VerificationActivities(database, blobs, bundles, None, traces, api_url=settings.api_url)
         return cls(
-            verify=Verify(acceptance, targets, workshop, records),
+            verify=Verify(acceptance, targets, workshop, records, traces),
             submit=Submit(database, acceptance, targets, activities, client),
             executions=ExecutionReads(settings, database, client, Settler(database, client, bundles)),
             records=records,

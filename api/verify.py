@@ -11,6 +11,7 @@ from activities.inline import judge_inline
 from activities.judging import off_loop
 from activities.ledger import MemoryLedger
 from activities.record import ExecutionNames, result_document
+from activities.traces import TraceEvidence
 from activities.workshop import LazyWorkshop
 from api.acceptance import Acceptance
 from api.records import EndedExecution, VerifyRecords
@@ -41,6 +42,7 @@ class Verify:
         targets: Targets,
         workshop: LazyWorkshop,
         records: VerifyRecords,
+        traces: TraceEvidence,
         *,
         judging_seconds: float = JUDGING_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
@@ -49,6 +51,7 @@ class Verify:
         self._targets = targets
         self._workshop = workshop
         self._records = records
+        self._traces = traces
         self._judging_seconds = judging_seconds
         self._answer_seconds = answer_seconds
 
@@ -77,9 +80,9 @@ class Verify:
             evidence=evidence,
             ledger=MemoryLedger(len(spec.steps)),
         )
-        judging = self._judge(context, began + self._judging_seconds)
+        judging = self._judge(caller, context, began + self._judging_seconds)
         try:
-            if bound.bundle.pure:
+            if bound.bundle.pure and not evidence.unpinned():
                 outcome = await judging
             else:
                 outcome = await _within(judging, began + self._answer_seconds, gone)
@@ -92,7 +95,8 @@ class Verify:
         ended = await off_loop(context, _ended, caller, asked, bound, context, completed, outcome["verdict"])
         return result_document(_names(caller, bound, asked), context, outcome, ended.ended_at), ended
 
-    async def _judge(self, context: ExecutionContext, deadline: float) -> dict[str, Any]:
+    async def _judge(self, caller: Caller, context: ExecutionContext, deadline: float) -> dict[str, Any]:
+        await self._traces.pin(context, caller.principal_id, wait=deadline - time.monotonic())
         runner = None if context.bundle.pure else (await self._workshop.get()).runner
         return await judge_inline(runner, context, deadline)
 
@@ -128,6 +132,7 @@ def _ended(
         ended_at=utc_now(),
         verdict=verdict,
         error=error,
+        groups=bound.target.groups,
     )
 
 

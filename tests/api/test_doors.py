@@ -102,7 +102,9 @@ async def connected(
     settings = services.settings.model_copy(update={"temporal_address": temporal_address})
     services.temporal = await connect(settings)
     await ensure_search_attributes(services.temporal)
-    verification = Verification.build(settings, services.database, services.blobs, services.temporal)
+    verification = Verification.build(
+        settings, services.database, services.blobs, services.temporal, services.bifrost.cuts
+    )
     await verification.open()
     await verification.workshop.get()
     services.verifying = verification

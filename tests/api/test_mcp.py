@@ -68,7 +68,9 @@ async def verifying(services: Services, temporal_address: str, app: FastAPI) -> 
     settings = services.settings.model_copy(update={"temporal_address": temporal_address})
     services.temporal = await connect(settings)
     await ensure_search_attributes(services.temporal)
-    verification = Verification.build(settings, services.database, services.blobs, services.temporal)
+    verification = Verification.build(
+        settings, services.database, services.blobs, services.temporal, services.bifrost.cuts
+    )
     await verification.open()
     services.verifying = verification
 

@@ -24,6 +24,7 @@ from activities.bundle import Bundles
 from activities.dispatch.starting import DispatchStarter
 from activities.settler import Settler
 from activities.temporal import block_workers, connect, ensure_search_attributes, notify_worker
+from activities.traces import TraceEvidence
 from activities.verification import VerificationActivities
 from activities.workshop import Workshop, open_workshop
 from api.app import create_app
@@ -65,6 +66,11 @@ class Stack:
     tenant: Tenant
     workshop: Workshop
     workers: list[Worker] = field(default_factory=list)
+
+    @property
+    def traces(self) -> TraceEvidence:
+        services = self.services
+        return TraceEvidence(services.database, services.blobs, services.bifrost.cuts)
 
     @property
     def verification(self) -> Verification:
@@ -160,11 +166,18 @@ async def in_process(
     key = await ensure_dev_key(services.database, tenant, home)
     client = services.temporal = await connect(chosen)
     await ensure_search_attributes(client)
-    services.verifying = Verification.build(chosen, services.database, services.blobs, client)
+    services.verifying = Verification.build(
+        chosen, services.database, services.blobs, client, services.bifrost.cuts
+    )
     workshop = await open_workshop(chosen, services.blobs)
     bundles = Bundles(services.database)
     activities = VerificationActivities(
-        services.database, services.blobs, bundles, workshop.runner, api_url=chosen.api_url
+        services.database,
+        services.blobs,
+        bundles,
+        workshop.runner,
+        TraceEvidence(services.database, services.blobs, services.bifrost.cuts),
+        api_url=chosen.api_url,
     )
     workers = [
         *block_workers(client, activities, chosen),

@@ -211,7 +211,7 @@ async def test_an_end_that_a_lost_worker_recorded_after_all_does_not_contradict_
     database = stack.services.database
     await database.write(late)
     activities = VerificationActivities(
-        database, stack.services.blobs, Bundles(database), None, api_url=stack.settings.api_url
+        database, stack.services.blobs, Bundles(database), None, stack.traces, api_url=stack.settings.api_url
     )
     argument = FinishExecution(
         tenant_id=stack.tenant.id,
@@ -237,7 +237,12 @@ async def test_a_database_that_is_away_costs_neither_retries_nor_workers(
         execution_id = await stack.submit(bound, a=1)
     database, blobs = stack.services.database, stack.services.blobs
     activities = VerificationActivities(
-        database, blobs, Bundles(database), stack.workshop.runner, api_url=stack.settings.api_url
+        database,
+        blobs,
+        Bundles(database),
+        stack.workshop.runner,
+        stack.traces,
+        api_url=stack.settings.api_url,
     )
     argument = RunBlock(
         tenant_id=stack.tenant.id,
