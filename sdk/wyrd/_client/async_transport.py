@@ -9,9 +9,19 @@ from typing import Any
 
 import httpx
 
-from wyrd._client.connections import FAILURES, LIMITS, MOUNTS, chunks, reply_of, sent_headers, unanswered
+from wyrd._client.connections import (
+    FAILURES,
+    LIMITS,
+    MOUNTS,
+    broken_off,
+    chunks,
+    reply_of,
+    sent_headers,
+    unanswered,
+)
 from wyrd._client.credentials import Credential
 from wyrd._client.flow import FileBody, Flow, Offload, Pause, Reply, Send, T, Token
+from wyrd._client.saving import PIECE, Save, Saving
 
 
 async def _async_chunks(body: FileBody) -> AsyncIterator[bytes]:
@@ -25,7 +35,7 @@ class AsyncTransport:
 
     def __init__(self, server_url: str, credential: Credential) -> None:
         self.server_url = server_url
-        self._credential = credential
+        self.credential = credential
         self._token_lock = asyncio.Lock()
         self._http: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,7 +57,7 @@ class AsyncTransport:
     async def token(self, refused: str | None = None) -> str:
         self._client()
         async with self._token_lock:
-            return await self.run(self._credential.token(self.server_url, refused))
+            return await self.run(self.credential.token(self.server_url, refused))
 
     async def _send(self, effect: Send) -> Reply:
         content = _async_chunks(effect.body) if isinstance(effect.body, FileBody) else effect.body
@@ -73,6 +83,20 @@ class AsyncTransport:
         except FAILURES as error:
             raise unanswered(effect, error) from None
 
+    async def _save(self, effect: Save) -> str:
+        try:
+            saving = await asyncio.to_thread(Saving, effect)
+            try:
+                async for piece in effect.rest.aiter_bytes(PIECE):
+                    await asyncio.to_thread(saving.write, piece)
+                return await asyncio.to_thread(saving.finish)
+            finally:
+                saving.close()
+        except FAILURES as error:
+            raise broken_off(error) from None
+        finally:
+            await effect.rest.aclose()
+
     async def _perform(self, effect: Any) -> Any:
         if isinstance(effect, Send):
             return await self._send(effect)
@@ -80,6 +104,8 @@ class AsyncTransport:
             return await asyncio.sleep(effect.seconds)
         if isinstance(effect, Token):
             return await self.token(effect.refused)
+        if isinstance(effect, Save):
+            return await self._save(effect)
         assert isinstance(effect, Offload)
         return await asyncio.to_thread(effect.work)
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import httpx
 
 from wyrd._client.flow import FileBody, Reply, Send, Unanswered
+from wyrd._client.saving import PIECE, Save, Saving
 from wyrd.errors import Code, WyrdError
 
 FAILURES = (httpx.TransportError, httpx.InvalidURL, httpx.DecodingError)
@@ -77,6 +79,23 @@ def unanswered(effect: Send, error: Exception) -> Unanswered:
     return Unanswered(f"{where} cannot be reached: {str(error) or type(error).__name__}", timed_out=False)
 
 
+def broken_off(error: Exception) -> Unanswered:
+    """What an answer that ends before its end is to a flow."""
+    reason = str(error) or type(error).__name__
+    return Unanswered(f"an answer broke off: {reason}", timed_out=isinstance(error, httpx.TimeoutException))
+
+
+def save(effect: Save) -> str:
+    """Write the rest of an answer to its file; the SHA-256. Raises `Unanswered`."""
+    try:
+        with closing(effect.rest) as response, closing(Saving(effect)) as saving:
+            for piece in response.iter_bytes(PIECE):
+                saving.write(piece)
+            return saving.finish()
+    except FAILURES as error:
+        raise broken_off(error) from None
+
+
 def open_pool() -> httpx.Client:
     return httpx.Client(mounts=MOUNTS, limits=LIMITS)
 
@@ -93,7 +112,7 @@ def attempt(pool: httpx.Client, effect: Send) -> Reply:
             return reply_of(response)
         if response.is_success:
             return Reply(response.status_code, dict(response.headers), b"", response)
-        with response:
+        with closing(response):
             response.read()
             return reply_of(response)
     except FAILURES as error:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from wyrd._client.saving import Save
+
 T = TypeVar("T")
 
 
@@ -68,7 +70,7 @@ class Offload:
     work: Callable[[], Any]
 
 
-Effect = Send | Pause | Token | Offload
+Effect = Send | Pause | Token | Offload | Save
 Flow = Generator[Effect, Any, T]
 
 

@@ -185,7 +185,13 @@ def bound_refs(holder: Mapping[str, Any], where: str) -> Iterator[CardRef]:
 
 
 def load(server_url: str, root: CardRef) -> Flow[Graph]:
-    """Fetch the root and every Card reachable from it, each once."""
+    """Fetch the graph of a Service."""
+    cards = yield from reach(server_url, root)
+    return build(cards[root.uid or ""], cards)
+
+
+def reach(server_url: str, root: CardRef) -> Flow[dict[str, CardEnvelope]]:
+    """Fetch the root and every Card reachable from it, each once; by UID, the root first."""
     if root.uid is None:
         raise _broken("the root has no uid", card_ref=str(root))
     cards: dict[str, CardEnvelope] = {}
@@ -199,7 +205,14 @@ def load(server_url: str, root: CardRef) -> Flow[Graph]:
         if card.uid != ref.uid:
             raise _broken(f"asked for {ref} and got {card.card_ref}", card_ref=str(ref))
         cards[card.uid] = card
-        for index, target in enumerate(card.relationships.get("outbound_refs") or ()):
-            where = f"relationships.outbound_refs[{index}].ref"
-            waiting.append(exact_ref(target.get("ref") if isinstance(target, Mapping) else None, where))
-    return build(cards[root.uid], cards)
+        waiting.extend(ref for ref, _ in outbound(card))
+    return cards
+
+
+def outbound(card: CardEnvelope) -> Iterator[tuple[CardRef, str | None]]:
+    """The exact Cards that a Card refers to, with the alias it gives them."""
+    for index, target in enumerate(card.relationships.get("outbound_refs") or ()):
+        where = f"relationships.outbound_refs[{index}].ref"
+        known = target if isinstance(target, Mapping) else {}
+        alias = known.get("alias")
+        yield exact_ref(known.get("ref"), where), alias if isinstance(alias, str) else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wyrd._client.credentials import Credential
 from wyrd._client.flow import Flow, Offload, Pause, Reply, Send, T, Token
+from wyrd._client.saving import Save
 
 if TYPE_CHECKING:
     import httpx
@@ -20,7 +21,7 @@ class Transport:
 
     def __init__(self, server_url: str, credential: Credential) -> None:
         self.server_url = server_url
-        self._credential = credential
+        self.credential = credential
         self._token_lock = threading.Lock()
         self._open_lock = threading.Lock()
         self._http: httpx.Client | None = None
@@ -47,7 +48,7 @@ class Transport:
 
     def token(self, refused: str | None = None) -> str:
         with self._token_lock:
-            return self.run(self._credential.token(self.server_url, refused))
+            return self.run(self.credential.token(self.server_url, refused))
 
     def _send(self, effect: Send) -> Reply:
         from wyrd._client.connections import attempt
@@ -61,6 +62,10 @@ class Transport:
             return time.sleep(effect.seconds)
         if isinstance(effect, Token):
             return self.token(effect.refused)
+        if isinstance(effect, Save):
+            from wyrd._client.connections import save
+
+            return save(effect)
         assert isinstance(effect, Offload)
         return effect.work()
 
