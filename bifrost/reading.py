@@ -34,6 +34,10 @@ from wyrd.errors import Code, WyrdError
 
 T = TypeVar("T")
 
+TAIL_BYTES = 64 * 1024**2
+"""What a cut takes of the batches that wait, the oldest first. More waits only while the storage is away;
+reading all of it for every query would take the process down as well."""
+
 _ATTEMPTS = 5
 
 
@@ -98,7 +102,13 @@ class Cuts:
         columns: list[str] | None = None,
     ) -> pa.Table:
         """`rows`, in the calling thread."""
-        cut = self.take_now(tenant, [name])[name]
+        try:
+            return self._read(self.take_now(tenant, [name])[name], filter, columns)
+        except FileNotFoundError:
+            # The process was stopped for longer than the files of a cut stay.
+            return self._read(self.take_now(tenant, [name])[name], filter, columns)
+
+    def _read(self, cut: Cut, filter: pa.compute.Expression | None, columns: list[str] | None) -> pa.Table:
         with reached():
             parts = [ds.dataset(pa.Table.from_batches(cut.tail, cut.schema))]
             if cut.files:
@@ -161,6 +171,10 @@ def _moments(
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
     tables, outbox = Tables(connection, tenant), Outbox(connection, tenant)
     return [
-        _Moment(tables.find(name), outbox.pending(name.full), catalogs.location(connection, tenant, name))
+        _Moment(
+            tables.find(name),
+            outbox.pending(name.full, limit=outbox.fitting(name.full, TAIL_BYTES)),
+            catalogs.location(connection, tenant, name),
+        )
         for name in names
     ]

@@ -72,6 +72,22 @@ class Outbox:
         statement = statement.order_by(bifrost_outbox.c.ingested_at, bifrost_outbox.c.batch_id)
         return [_batch(row) for row in self.connection.execute(statement.limit(limit))]
 
+    def fitting(self, table: str, bytes: int) -> int:
+        """How many of a table's pending batches, the oldest first, hold no more bytes than that."""
+        columns = bifrost_outbox.c
+        statement = (
+            select(columns.byte_count)
+            .where(columns.tenant_id == self.tenant.id, columns.table_name == table, _PENDING)
+            .order_by(columns.ingested_at, columns.batch_id)
+        )
+        count = 0
+        for size in self.connection.execute(statement).scalars():
+            bytes -= size
+            if bytes < 0:
+                break
+            count += 1
+        return count
+
     def open_claims(self, table: str) -> list[str]:
         """Publications of a table that took batches up and are not marked done, the oldest first."""
         statement = (

@@ -41,6 +41,7 @@ MAX_BYTES = 32 * 1024**2
 """What one publication takes up at most; a larger backlog is several."""
 
 _EVERY_SECONDS = 1.0
+_IDLE_SECONDS = 30.0
 _FORGET_SECONDS = 3600.0
 _REPEATS_KNOWN = timedelta(days=7)
 _AT_ONCE = 4
@@ -72,11 +73,13 @@ class Publisher:
 
     async def run(self) -> None:
         """Publish what is due, every second, until cancelled."""
-        forgotten = -_FORGET_SECONDS
+        forgotten, looked = -_FORGET_SECONDS, -_IDLE_SECONDS
         while True:
             try:
                 await self.pass_once()
-                await self.tend_idle()
+                if time.monotonic() - looked >= _IDLE_SECONDS:
+                    await self.tend_idle()
+                    looked = time.monotonic()
                 if time.monotonic() - forgotten >= _FORGET_SECONDS:
                     await self._database.write(forget)
                     forgotten = time.monotonic()
@@ -94,7 +97,7 @@ class Publisher:
         due = [
             (tenants[backlog.tenant_id], TableName.parse(backlog.table))
             for backlog in waiting
-            if everything or (self._due(backlog, now) and not self._paused(backlog))
+            if everything or (self._due(backlog, now) and not self._paused(backlog.tenant_id, backlog.table))
         ]
         loop = asyncio.get_running_loop()
         done = await asyncio.gather(
@@ -182,13 +185,14 @@ class Publisher:
     async def tend_idle(self) -> None:
         """Tend the tables that no publication led here for a while."""
         for tenant, name in await self._database.read(self.maintenance.due):
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._attempt, tenant, name)
+            if not self._paused(tenant.id, name.full):
+                await asyncio.get_running_loop().run_in_executor(self._threads, self._attempt, tenant, name)
 
     def _due(self, backlog: Backlog, now: datetime) -> bool:
         return backlog.claimed or backlog.rows >= self._rows or now - backlog.oldest >= self._age
 
-    def _paused(self, backlog: Backlog) -> bool:
-        pause = self._pauses.get((backlog.tenant_id, backlog.table))
+    def _paused(self, tenant_id: str, table: str) -> bool:
+        pause = self._pauses.get((tenant_id, table))
         return pause is not None and time.monotonic() < pause.until
 
 

@@ -92,6 +92,19 @@ async def test_p63_what_a_file_says_is_read_once(
     assert opened == []
 
 
+async def test_p63_a_cut_takes_no_more_of_a_backlog_than_fits_the_oldest_first(
+    embedded_desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = embedded_desk
+    size = len(desk.put("a").payload)
+    desk.put("b")
+    desk.put("c")
+    monkeypatch.setattr("bifrost.reading.TAIL_BYTES", 2 * size)
+    assert desk.ids() == ["a", "b"]
+    await desk.publisher.pass_once(everything=True)
+    assert desk.ids() == ["a", "b", "c"]
+
+
 async def test_p63_an_unknown_table_is_told_as_such(desk: Desk) -> None:
     with pytest.raises(WyrdError) as raised:
         await desk.cuts.take(desk.tenant, [TableName("vala.datasets", "nothing")])
