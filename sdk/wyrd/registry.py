@@ -6,11 +6,12 @@ import os
 
 from wyrd._client import declaration, registry
 from wyrd._client.envelope import CardEnvelope
+from wyrd._client.pulling import PullSummary, pull
 from wyrd.client import WyrdClient
 from wyrd.wire.cards import CardDeleted, CardItem, CardPage, DeclareReceipt
 from wyrd.wire.refs import CardRef
 
-__all__ = ["CardDeleted", "CardEnvelope", "CardItem", "CardPage", "Cards", "DeclareReceipt"]
+__all__ = ["CardDeleted", "CardEnvelope", "CardItem", "CardPage", "Cards", "DeclareReceipt", "PullSummary"]
 
 
 class Cards:
@@ -65,6 +66,22 @@ class Cards:
     def resolve_latest(self, kind: str, space: str, name: str) -> CardEnvelope:
         """The highest active version of a Card that is no pre-release."""
         return self._client._run(registry.latest(self._client.server_url, kind, space, name))
+
+    def pull(
+        self,
+        card_ref: CardRef | str,
+        destination: str | os.PathLike[str],
+        metadata_only: bool = False,
+    ) -> PullSummary:
+        """Write a Card and every Card it refers to into a bundle, with all their files.
+
+        A Service's bundle is what `WyrdState.from_path` loads. An earlier bundle at `destination` is
+        replaced once the new one is whole. `metadata_only` leaves the files out: to look at, not to run.
+        Errors: CLIENT_400_CONFIG_INVALID when `destination` holds anything but a bundle;
+        LOADER_400_IO, REGISTRY_507_ARTIFACT_VERIFY_FAILED, SDK_400_INVALID_STATE_BUNDLE.
+        """
+        ref = registry.as_ref(card_ref)
+        return self._client._run(pull(self._client.server_url, ref, destination, metadata_only))
 
     def delete(self, ref: CardRef | str) -> CardDeleted:
         """Delete one exact Card; `deleted` is false when it was deleted before."""

@@ -6,26 +6,29 @@ Paths are relative to the bundle and use `/`. Digests are base64 SHA-256, sizes 
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wyrd.wire.cards import Base64Digest
 from wyrd.wire.refs import CardRef
 
-API_VERSION = "wyrd/bundle/v1"
+API_VERSION: Final = "wyrd/bundle/v1"
 MANIFEST = "metadata.yaml"
 MAX_PATH_BYTES = 1024
 
+_DRIVES = os.name == "nt"
 _SEGMENT = re.compile(r"[^/\\\x00-\x1f\x7f]{1,255}")
 
 
 def is_inner_path(path: str) -> bool:
-    """Whether the text is `a/b/c`: no root, drive, backslash or control character, no empty, `.` or `..`
-    segment, at most 1,024 bytes."""
+    """Whether the text is `a/b/c`: at most 1,024 bytes, no backslash or control character, no empty, `.`
+    or `..` segment, and no colon where that names a drive."""
     return len(path.encode("utf-8", "surrogatepass")) <= MAX_PATH_BYTES and all(
-        _SEGMENT.fullmatch(part) and part not in (".", "..") and part[1:2] != ":" for part in path.split("/")
+        _SEGMENT.fullmatch(part) and part not in (".", "..") and not (_DRIVES and ":" in part)
+        for part in path.split("/")
     )
 
 
