@@ -22,6 +22,7 @@ from wyrd.wire.bifrost import (
     TableRegistered,
     WriteBatch,
 )
+from wyrd.wire.table_schema import bad_schema
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 BATCH_ID_HEADER = "wyrd-batch-id"
@@ -67,11 +68,17 @@ async def list_tables(services: Serving, caller: Calling) -> Document:
     return Document([table.entry.model_dump(mode="json") for table in tables])
 
 
-@router.post("", response_model=TableRegistered)
-async def register(body: RegisterTable, services: Serving, caller: Calling) -> Document:
+@router.post("", response_model=TableRegistered, openapi_extra=body_of(RegisterTable))
+async def register(request: Request, services: Serving) -> Document:
     """Make a table of `vala.datasets`, or let one grow by columns that may be null."""
-    caller.require(Permission.BIFROST_TABLES_WRITE)
-    done = await services.database.write(lambda connection: Tables(connection, caller.tenant).register(body))
+    try:
+        who, asked = await asked_by(request, RegisterTable, Code.SPEC_400_VALIDATION)
+    except WyrdError as refused:
+        if str(refused.details.get("field", "")).startswith("fields"):
+            raise bad_schema(refused.detail) from None
+        raise
+    who.require(Permission.BIFROST_TABLES_WRITE)
+    done = await services.database.write(lambda connection: Tables(connection, who.tenant).register(asked))
     return Document(done.model_dump(mode="json"), 201 if done.outcome == "Created" else 200)
 
 
