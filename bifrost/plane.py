@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bifrost.catalog import Catalogs
+from bifrost.oracle.answers import Oracle
 from bifrost.reading import Cuts
 from bifrost.scribe.intake import Scribe
 from store.database import Database
@@ -18,11 +19,14 @@ class DataPlane:
     catalogs: Catalogs
     cuts: Cuts
     scribe: Scribe
+    oracle: Oracle
 
     @classmethod
     def of(cls, settings: Settings, database: Database) -> DataPlane:
         catalogs = Catalogs(settings, database)
-        return cls(catalogs, Cuts(database, catalogs), Scribe(database, settings))
+        cuts = Cuts(database, catalogs)
+        return cls(catalogs, cuts, Scribe(database, settings), Oracle(settings, database, cuts))
 
     async def close(self) -> None:
+        await self.oracle.close()
         self.cuts.close()
