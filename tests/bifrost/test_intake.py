@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from bifrost.materialise import materialise
-from bifrost.names import DRIFT_OBSERVATIONS, TRACE_SPANS, VERIFICATION_RESULTS, TableName
+from bifrost.names import DRIFT_OBSERVATIONS, EXECUTION_INPUTS, TRACE_SPANS, VERIFICATION_RESULTS, TableName
 from bifrost.scribe.arrow_stream import written_stream
 from bifrost.scribe.batches import ROWS_AS_JSON
 from bifrost.scribe.intake import MAX_ROWS
@@ -345,3 +345,17 @@ async def test_a_full_disk_is_told_as_such_and_nothing_is_half_written(embedded:
         lambda connection: connection.execute(text("PRAGMA max_page_count = 1000000"))
     )
     assert not (await record(embedded, big)).duplicate
+
+
+async def test_what_wyrd_wrote_itself_is_published_however_deep_it_is(acme: Recording) -> None:
+    deep: Any = "end"
+    for _ in range(80):
+        deep = [deep]
+    row = {"execution_id": uuid7(), "slot": "letter", "kind": "json", "declaration": {"value": deep}}
+    batch = Batch(
+        EXECUTION_INPUTS.full, uuid7(), "json", orjson.dumps([row]), 1, acme.tenant.id, REQUEST, utc_now()
+    )
+    await acme.scribe.write_system(acme.tenant, [batch])
+    (stored,) = acme.batches(EXECUTION_INPUTS)
+    (found,) = published(acme, stored, EXECUTION_INPUTS)
+    assert orjson.loads(found["declaration"]) == {"value": deep}
