@@ -20,7 +20,7 @@ from temporalio.common import (
     TypedSearchAttributes,
     WorkflowIDReusePolicy,
 )
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 from temporalio.workflow import ActivityCancellationType, ParentClosePolicy
 
 QUEUE = "wyrd"
@@ -482,7 +482,8 @@ async def _local_then_normal(name: str, argument: BaseModel, result_type: type |
             retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=100), maximum_attempts=3),
             summary=label,
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
+        # What a local activity raised itself comes unwrapped.
         if is_cancelled_exception(error):
             raise
         return await workflow.execute_activity(
