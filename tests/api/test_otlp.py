@@ -33,6 +33,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from api.services import Services
 from bifrost.names import LOG_RECORDS, METRIC_POINTS, TRACE_SPANS, TableName
+from bifrost.scribe.publisher import Publisher
 from bifrost.traces import trace_document
 from store.caller import Role
 from tests.api.conftest import Person, person
@@ -285,3 +286,38 @@ async def test_a_real_opentelemetry_sdk_exports_to_us_correlated_to_its_run(
         admin.tenant, TRACE_SPANS, filter=pc.field("scope_name") == "desk", columns=["scope_version"]
     )
     assert spans.to_pylist() == [{"scope_version": "1.2"}] * 2
+
+
+async def test_published_telemetry_reads_as_it_did_before(
+    client: httpx.AsyncClient, services: Services, admin: Person
+) -> None:
+    rich = {
+        "traceId": TRACE,
+        "spanId": "eee19b7ec3c1b174",
+        "startTimeUnixNano": "1544712660000000001",
+        "endTimeUnixNano": "1544712661000000001",
+        "attributes": [{"key": "n", "value": {"intValue": "9007199254740993"}}],
+        "events": [{"name": "retry", "timeUnixNano": "1544712660000000002"}],
+        "links": [{"traceId": TRACE, "spanId": "0102030405060708"}],
+    }
+    point = {"count": 1, "sum": 2, "quantileValues": [{"quantile": 0.5, "value": 2}]}
+    await send(client, admin, "/v1/traces", {"resourceSpans": [{"scopeSpans": [{"spans": [rich]}]}]})
+    await send(client, admin, "/v1/logs", SIGNALS["/v1/logs"])
+    summary = {"name": "q", "summary": {"dataPoints": [point]}}
+    await send(
+        client, admin, "/v1/metrics", {"resourceMetrics": [{"scopeMetrics": [{"metrics": [summary]}]}]}
+    )
+    before = [await rows(services, admin, table) for table in TABLES.values()]
+    document = await trace_document(services.bifrost.cuts, admin.tenant, TRACE, wait=0)
+    publisher = Publisher(services.database, services.bifrost.catalogs, services.settings)
+    await publisher.pass_once(everything=True)
+    publisher.close()
+    for name in TABLES.values():
+        cut = (await services.bifrost.cuts.take(admin.tenant, [name]))[name]
+        assert (len(cut.files), len(cut.tail)) == (1, 0)
+    assert [await rows(services, admin, table) for table in TABLES.values()] == before
+    assert await trace_document(services.bifrost.cuts, admin.tenant, TRACE, wait=0) == document
+    assert document is not None
+    assert document["spans"][0]["start_time"] == "2018-12-13T14:51:00.000000001Z"
+    assert document["spans"][0]["attributes"] == {"n": 9007199254740993}
+    assert document["spans"][0]["links"][0]["span_id"] == "0102030405060708"
