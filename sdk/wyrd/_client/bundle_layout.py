@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from wyrd._client.envelope import CardEnvelope
 from wyrd._client.graph import outbound
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.bundle import API_VERSION, BundledCard, BundledFile, BundleManifest
+from wyrd.wire.bundle import API_VERSION, MANIFEST, BundledCard, BundledFile, BundleManifest
 from wyrd.wire.canonical import digest, sha256_hex
 from wyrd.wire.cards import ArtifactFile, ArtifactInventory, digest_base64
 from wyrd.wire.refs import CardRef
@@ -23,29 +22,6 @@ from wyrd.wire.refs import CardRef
 ROOT_ALIAS = "root"
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_/.-]*")
-_NOT_TEXT = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes text in quotes unless every version of YAML reads it as text without them."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _NOT_TEXT
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
-
-
-_Dumper.add_representer(str, _text)
-
-
-def as_yaml(value: Any) -> bytes:
-    """JSON data as YAML in which 1.1 and 1.2 readers see the same values."""
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
-    return text.encode("utf-8")
 
 
 def file_name(alias: str) -> str:
@@ -92,6 +68,8 @@ def laid_out(
     complete: bool,
 ) -> tuple[BundleManifest, dict[str, bytes]]:
     """The manifest, and the contents of every file but the Cards' own ones, by path."""
+    from wyrd._client.yaml_text import as_yaml
+
     aliases = aliases_of(root, cards)
     taken: set[str] = set()
     entries: list[BundledCard] = []
@@ -134,6 +112,7 @@ def laid_out(
         artifact_count=count,
         downloaded_artifact_count=count if complete else 0,
     )
+    written[MANIFEST] = as_yaml(manifest.model_dump(mode="json"))
     return manifest, written
 
 

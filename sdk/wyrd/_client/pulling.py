@@ -10,7 +10,7 @@ from typing import Literal
 
 from wyrd._client import registry
 from wyrd._client.answers import unanswered_error
-from wyrd._client.bundle_layout import as_yaml, laid_out
+from wyrd._client.bundle_layout import laid_out
 from wyrd._client.bundle_reading import read_bundle
 from wyrd._client.calls import PAUSES, Call
 from wyrd._client.flow import Flow, Offload, Pause, Unanswered
@@ -19,7 +19,7 @@ from wyrd._client.publication import Publication
 from wyrd._client.saving import Save
 from wyrd._client.servers import upload_url
 from wyrd.errors import Code, WyrdError
-from wyrd.wire.bundle import MANIFEST, BundledFile, BundleManifest
+from wyrd.wire.bundle import BundledFile
 from wyrd.wire.cards import ArtifactInventory, DownloadPlan, digest_base64
 from wyrd.wire.refs import CardRef
 
@@ -55,7 +55,6 @@ def pull(
                 server_url, ArtifactInventory
             )
         manifest, files = laid_out(root, cards, inventories, complete=not metadata_only)
-        files[MANIFEST] = as_yaml(_document(manifest))
         yield Offload(lambda: publication.write(files))
         for entry in manifest.cards:
             for one in entry.artifacts:
@@ -76,11 +75,6 @@ def pull(
         manifest.artifact_count,
         manifest.downloaded_artifact_count,
     )
-
-
-def _document(manifest: BundleManifest) -> dict[str, object]:
-    found: dict[str, object] = manifest.model_dump(mode="json")
-    return found
 
 
 def _download(server_url: str, card: CardRef, file: BundledFile, place: Path) -> Flow[None]:

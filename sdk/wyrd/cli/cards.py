@@ -1,4 +1,4 @@
-"""declare, get, list, latest, delete, and `cards deactivate | reactivate`."""
+"""declare, get, pull, list, latest, delete, and `cards deactivate | reactivate`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ cards_app = typer.Typer(no_args_is_help=True, help="Take Cards out of service an
 def add_to(app: typer.Typer) -> None:
     add(app, declare, "wyrd declare examples/support_desk/support-desk.yaml")
     add(app, get, "wyrd get support/Service/support-desk@1.0.0")
+    add(app, pull, "wyrd pull support/Service/support-desk@1.0.0 --output-dir support-desk-bundle")
     add(app, list_cards, "wyrd list --kind Verifier", "list")
     add(app, latest, "wyrd latest support/Service/support-desk")
     add(app, delete, "wyrd delete support/Service/support-desk@1.0.0")
@@ -75,6 +76,39 @@ def _check(path: Path, form: Format) -> None:
 def get(ref: Ref, server: Server = None, format: Form = Format.TEXT) -> None:
     """Print one Card's envelope; without a version, of the latest one."""
     _show(find_card(client(server), ref), format)
+
+
+def pull(
+    ref: Ref,
+    output_dir: Annotated[
+        Path,
+        typer.Option("--output-dir", metavar="DIR", help="Folder to write; an earlier bundle is replaced."),
+    ],
+    metadata_only: Annotated[
+        bool, typer.Option("--metadata-only", help="Leave the Cards' files out: to look at, not to run.")
+    ] = False,
+    server: Server = None,
+    format: Form = Format.TEXT,
+) -> None:
+    """Download a Card and every Card it refers to, with their files; without a version, the latest."""
+    using = client(server)
+    with working(f"pulling {ref}", format):
+        found = Cards(using).pull(find_card(using, ref).card_ref, output_dir, metadata_only)
+    if format is Format.JSON:
+        to_json(
+            {
+                "root": found.root.document(),
+                "destination": str(found.destination),
+                "mode": found.mode,
+                "card_count": found.card_count,
+                "artifact_count": found.artifact_count,
+                "downloaded_artifact_count": found.downloaded_artifact_count,
+            }
+        )
+        return
+    files = f"{found.downloaded_artifact_count} of {found.artifact_count} files"
+    terminal().print(f"{found.destination}: {found.card_count} Cards, {files}", markup=False)
+    terminal().print(f"root: {found.root}", markup=False)
 
 
 def latest(
