@@ -95,13 +95,32 @@ class _Relayed(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         unread: Message | None = {"type": "http.request", "body": self._request, "more_body": False}
+        left = asyncio.Event()
 
         async def again() -> Message:
             nonlocal unread
             message, unread = unread, None
-            return await receive() if message is None else message
+            if message is None:
+                await left.wait()
+                return {"type": "http.disconnect"}
+            return message
 
-        await self._manager.handle_request(scope, again, send)
+        async def leaving() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            left.set()
+
+        answering = asyncio.ensure_future(self._manager.handle_request(scope, again, send))
+        watching = asyncio.ensure_future(leaving())
+        try:
+            # Whoever hangs up is not worked for any longer: a query goes on for a minute.
+            await asyncio.wait([answering, watching], return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                answering.result()
+        finally:
+            for task in (answering, watching):
+                task.cancel()
+            await asyncio.gather(answering, watching, return_exceptions=True)
 
 
 def _server() -> Server[Any]:

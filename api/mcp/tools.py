@@ -15,11 +15,14 @@ from api.routes.bifrost import described
 from api.routes.verification import Instant
 from api.services import Services
 from bifrost.names import TableName
+from bifrost.oracle.question import DEFAULT_BYTES, DEFAULT_ROWS, MAX_BYTES, MAX_ROWS, Question
+from bifrost.oracle.rows import collected
 from bifrost.tables import Tables
 from cards.listing import CardQuery, card_page
 from cards.reading import card_by_ref, card_by_uid, latest_card
 from store.caller import Caller, Permission
 from wyrd.errors import Code, WyrdError
+from wyrd.wire.bifrost import QueryParameter
 from wyrd.wire.cards import CardView
 from wyrd.wire.names import DEFAULT_SPACE
 from wyrd.wire.verification import ExecutionSource, ExecutionStatus, ExecutionVerdict
@@ -157,6 +160,27 @@ async def _describe_table(asking: Asking, asked: TableOf) -> dict[str, Any]:
     return described(table).model_dump(mode="json", exclude_none=True)
 
 
+class Query(_Arguments):
+    sql: str = Field(description="One SELECT over tables by their full names, with $1 to $n; at most 64 KiB")
+    params: list[QueryParameter] = []
+    max_rows: Annotated[StrictInt, Field(ge=1, le=MAX_ROWS)] = DEFAULT_ROWS
+    max_bytes: Annotated[StrictInt, Field(ge=1, le=MAX_BYTES)] = DEFAULT_BYTES
+    deadline_ms: Annotated[StrictInt, Field(ge=1)] | None = None
+
+
+async def _query(asking: Asking, asked: Query) -> dict[str, Any]:
+    question = Question(
+        sql=asked.sql,
+        request_id=asking.request_id,
+        params=asked.params,
+        deadline=None if asked.deadline_ms is None else asked.deadline_ms / 1000,
+        max_rows=asked.max_rows,
+        max_bytes=asked.max_bytes,
+    )
+    async with asking.services.bifrost.oracle.ask(asking.caller, question) as answer:
+        return (await collected(answer, asked.max_bytes)).model_dump(mode="python")
+
+
 class Executions(_Arguments):
     """Which executions; every filter that is left out lets all pass."""
 
@@ -222,6 +246,14 @@ TOOLS: Final = {
             " wyrd_ingested_at, whatever the table.",
             TableOf,
             _describe_table,
+        ),
+        Tool(
+            "bifrost.query",
+            "Rows of one SQL SELECT, published ones and those of the last moments. An answer over"
+            " max_rows or max_bytes fails; it is never cut. Join vala.verification.results to your own"
+            " tables by run_id.",
+            Query,
+            _query,
         ),
         Tool(
             "verification.executions",

@@ -181,6 +181,61 @@ async def test_tables_are_listed_and_described_as_by_the_routes(
         assert told["details"] == {"variant": "table_not_found", "data": {"table": "vala.datasets.tickets"}}
 
 
+async def test_a_query_is_answered_as_by_the_route_and_within_its_limits(url: str, admin: Person) -> None:
+    sql = "SELECT n, $1 AS word FROM range(5) AS t(n) ORDER BY n"
+    async with httpx.AsyncClient(headers=admin.headers, timeout=60) as http, agent(url, admin) as client:
+        routed = await http.post(f"{url}/v1/query", json={"sql": sql, "params": ["a"]})
+        asked = {"sql": sql, "params": ["a"]}
+        found = await answer_of(client, "bifrost.query", asked)
+        assert found == routed.json()
+        assert found["row_count"] == 5
+        assert len((await answer_of(client, "bifrost.query", {**asked, "max_rows": 5}))["rows"]) == 5
+        for arguments, code in (
+            ({**asked, "max_rows": 4}, Code.VALA_413_QUERY_RESULT_TOO_LARGE),
+            ({"sql": "SELECT n FROM range(1001) AS t(n)"}, Code.VALA_413_QUERY_RESULT_TOO_LARGE),
+            (
+                {"sql": "SELECT repeat('x', 200) FROM range(10) AS t(n)", "max_bytes": 1000},
+                Code.VALA_413_QUERY_RESULT_TOO_LARGE,
+            ),
+            ({**asked, "max_rows": 10_001}, Code.SPEC_400_VALIDATION),
+            ({**asked, "max_bytes": 16 * 1024 * 1024 + 1}, Code.SPEC_400_VALIDATION),
+            ({**asked, "max_rows": True}, Code.SPEC_400_VALIDATION),
+            ({"sql": "DROP TABLE vala.traces.spans"}, Code.VALA_400_QUERY_INVALID_SQL),
+            ({"sql": "SELECT 1; SELECT 2"}, Code.VALA_400_QUERY_INVALID_SQL),
+        ):
+            assert (await problem_of(client, "bifrost.query", arguments))["code"] == code.value, arguments
+
+
+async def test_a_role_that_may_not_read_rows_may_not_query(
+    url: str, services: Services, admin: Person
+) -> None:
+    nobody = await person(services, "acme", "nora")
+    async with agent(url, nobody) as client:
+        told = await problem_of(client, "bifrost.query", {"sql": "SELECT 1"})
+        assert told["status"] == 403
+        assert (await problem_of(client, "bifrost.list_tables", {}))["status"] == 403
+
+
+@pytest.mark.parametrize("era", ["handshake", "stateless"])
+async def test_a_query_ends_when_its_agent_hangs_up(
+    url: str, services: Services, admin: Person, era: str
+) -> None:
+    oracle = services.bifrost.oracle
+    slow = "SELECT count(*) AS n FROM range(100000000) a, range(10000) b"
+    message = modern("tools/call", name="bifrost.query", arguments={"sql": slow})
+    headers = headers_of(admin, message)
+    if era == "handshake":
+        del message["params"]["_meta"], headers["mcp-protocol-version"]
+    async with httpx.AsyncClient(timeout=60) as http:
+        asking = asyncio.create_task(http.post(f"{url}/mcp", json=message, headers=headers))
+        while not oracle.running(admin.tenant):
+            assert not asking.done(), asking.result().text
+            await asyncio.sleep(0.01)
+        asking.cancel()
+    while oracle.running(admin.tenant):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+
+
 async def test_executions_and_their_results_are_those_of_the_routes(
     url: str, admin: Person, rival: Person, services: Services, verifying: None
 ) -> None:
