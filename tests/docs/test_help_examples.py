@@ -26,6 +26,8 @@ ORDER = (
     *("declare", "get", "list", "latest", "verify", "submit"),
     *("executions list", "executions show", "executions wait", "executions cancel"),
     *("keys issue", "keys list", "keys revoke"),
+    *("operator-connection create", "operator-connection list", "operator-connection get"),
+    *("operator-connection disable", "operator-connection update"),
     *("cards deactivate", "cards reactivate", "delete", "mcp proxy"),
 )
 """As a reader would try them: what one needs, another has made before."""
@@ -36,6 +38,9 @@ PRINTS = {
     "executions show": "Temporal UI",
     "executions wait": "verdict: passed",
     "keys revoke": "is revoked",
+    "operator-connection create": "pager_duty",
+    "operator-connection disable": "is disabled",
+    "operator-connection update": "active",
     "cards reactivate": "is active",
     "delete": "deleted",
     "mcp proxy": "cards.get",

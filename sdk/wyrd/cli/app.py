@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from wyrd.cli import cards, executions, keys, mcp, servers, verifications
+from wyrd.cli import cards, executions, keys, mcp, operator_connections, servers, verifications
 from wyrd.cli.output import FAILED, Format, exit_code_of, show_error
 from wyrd.errors import Code, WyrdError
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (servers, cards, verifications, executions, keys, mcp):
+for module in (servers, cards, verifications, executions, keys, operator_connections, mcp):
     module.add_to(app)
 
 

@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretStr,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from wyrd.wire.names import Name
@@ -192,3 +200,9 @@ class ConnectionView(BaseModel):
     auth: HttpAuthView | None = None
     created_at: datetime
     updated_at: datetime
+
+
+class ConnectionList(RootModel[list[ConnectionView]]):
+    """The answer of the list: a bare array."""
+
+    model_config = ConfigDict(defer_build=True)
