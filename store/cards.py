@@ -159,11 +159,11 @@ class Cards:
             self.connection.execute(insert(card_references), rows)
 
     def outbound(self, uid: str) -> list[tuple[CardRef, str | None]]:
-        """What a Card refers to, with component aliases, in the order of text form and alias."""
+        """What a Card refers to, with component aliases, in the order of text form, then of the spec."""
         return self._neighbours(card_references.c.source_uid == uid, card_references.c.target_uid)
 
     def inbound(self, uid: str) -> list[tuple[CardRef, str | None]]:
-        """The Cards that refer to one, deleted ones left out, in the order of text form and alias."""
+        """The Cards that refer to one, deleted ones left out, in the order of text form."""
         return self._neighbours(
             card_references.c.target_uid == uid, card_references.c.source_uid, cards.c.status != "deleted"
         )
@@ -258,6 +258,7 @@ class Cards:
             )
             .join(card_references, other == cards.c.uid)
             .where(self._mine, card_references.c.tenant_id == self.tenant.id, edge, *conditions)
+            .order_by(card_references.c.ordinal)
         )
         found = [
             (
@@ -266,7 +267,8 @@ class Cards:
             )
             for row in rows
         ]
-        return sorted(found, key=lambda pair: (str(pair[0]), pair[1] or ""))
+        # The published clients expect the aliases of one target as the spec lists them.
+        return sorted(found, key=lambda pair: str(pair[0]))
 
 
 def _named(kind: str, space: str, name: str) -> tuple[ColumnElement[bool], ...]:

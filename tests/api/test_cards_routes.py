@@ -119,6 +119,20 @@ async def test_a_read_answers_the_envelope_by_every_way(client: httpx.AsyncClien
     assert envelope["spec"]["service_type"] == "agent"
 
 
+async def test_aliases_of_one_card_are_listed_as_the_service_lists_them(
+    client: httpx.AsyncClient, admin: Person
+) -> None:
+    code = card("Artifact", "check-code", {"artifact_kind": "code"})
+    ref = {"sibling": {"kind": "Artifact", "name": "check-code", "version": "1.0.0", "space": "support"}}
+    components = [{"alias": alias, "ref": ref} for alias in ("second", "first", "third")]
+    service = card("Service", "three-names", {"service_type": "agent", "components": components})
+    root = (await declared(client, admin, code, service)).json()["root"]
+    answer = await client.get(f"/v1/cards/by-uid/Service/{root['uid']}", headers=admin.headers)
+    related = answer.json()["card"]["relationships"]
+    assert [one["alias"] for one in related["outbound_refs"]] == ["second", "first", "third"]
+    assert len(related["outbound"]) == 1
+
+
 async def test_nulls_inside_free_json_survive_the_answer(client: httpx.AsyncClient, admin: Person) -> None:
     expected = {"a": None, "b": [None]}
     check = {"kind": "assert", "path": "inputs.answer", "operator": "equals", "expected": expected}
