@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from wyrd._client.answers import M, error_of, json_of, model_of, unanswered_error
 from wyrd._client.flow import FileBody, Flow, Pause, Reply, Send, Token, Unanswered
+from wyrd._client.traceparent import trace_headers
 from wyrd.errors import WyrdError
 from wyrd.wire.canonical import canonical_json
 from wyrd.wire.ids import uuid7
@@ -67,6 +68,7 @@ class Call:
         headers = dict(self.headers or {})
         if not self.bare:
             headers["wyrd-request-id"] = uuid7()
+            headers.update(trace_headers())
         if self.json is not ...:
             headers["content-type"] = "application/json"
         if self.idempotency_key is not None:
