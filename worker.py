@@ -6,22 +6,10 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Coroutine
-from typing import Any
 
-from activities.bundle import Bundles
-from activities.dispatch.delivery import DispatchEnds
-from activities.dispatch.starting import DispatchStarter
-from activities.settler import Settler
-from activities.temporal import (
-    block_workers,
-    connect,
-    ensure_search_attributes,
-    notify_worker,
-    quick_worker,
-)
-from activities.traces import TraceEvidence
-from activities.verification import VerificationActivities
+from activities.crew import Crew
+from activities.drift.checks import DriftBlocks
+from activities.temporal import connect, ensure_search_attributes
 from activities.workshop import open_workshop
 from bifrost.catalog import Catalogs
 from bifrost.reading import Cuts
@@ -48,30 +36,13 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     await blobs.open()
     client = await connect(settings)
     await ensure_search_attributes(client)
-    workshop = await open_workshop(settings, blobs)
-    bundles = Bundles(database)
     catalogs = Catalogs(settings, database)
     cuts = Cuts(database, catalogs)
-    activities = VerificationActivities(
-        database,
-        blobs,
-        bundles,
-        workshop.runner,
-        TraceEvidence(database, blobs, cuts),
-        api_url=settings.api_url,
-    )
-    workers = [
-        quick_worker(client, [*activities.quick, *DispatchEnds(database).quick]),
-        *block_workers(client, activities, settings),
-        notify_worker(client, database, settings),
-    ]
+    workshop = await open_workshop(settings, blobs, drift=DriftBlocks(database, cuts))
+    crew = Crew.of(settings, database, blobs, client, cuts, workshop)
+    workers = [crew.quick_worker(), *crew.slow_workers()]
     publisher = Publisher(database, catalogs, settings)
-    duties: list[Coroutine[Any, Any, None]] = [
-        Settler(database, client, bundles).run(),
-        DispatchStarter(database, client).run(),
-        publisher.run(),
-        workshop.gateway.warm(),
-    ]
+    duties = [*crew.duties(), publisher.run(), workshop.gateway.warm()]
     running = [asyncio.create_task(worker.run()) for worker in workers]
     background = [asyncio.create_task(duty) for duty in duties]
     _log.info("ready: code runs in %s", workshop.sandbox.engine)

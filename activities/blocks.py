@@ -1,4 +1,4 @@
-"""One attempt of one block that is not pure: a step's action, an agent check, a code check."""
+"""One attempt of one block that is not pure: a step's action, an agent, a code or a drift check."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from activities.agent import AgentBlocks
 from activities.code import CodeBlocks
 from activities.context import ExecutionContext
+from activities.drift.checks import DriftBlocks
 from activities.extract import extract_file
 from activities.files import FileShelf
 from activities.places import PlaceFinder
@@ -20,7 +21,7 @@ from engine.reader import Reader
 from engine.retries import Role
 from gateway import Gateway
 from store.blobs import BlobStore
-from wyrd.cards import AgentAction, AgentCheck, CodeAction, CodeCheck, ExtractAction
+from wyrd.cards import AgentAction, AgentCheck, CodeAction, CodeCheck, DriftCheck, ExtractAction
 
 
 @dataclass(frozen=True)
@@ -35,14 +36,17 @@ class Produced:
 class BlockRunner:
     """Runs attempts with this process's sandbox, parsers and gateway."""
 
-    def __init__(self, blobs: BlobStore, sandbox: Sandbox, gateway: Gateway) -> None:
-        self._shelf = FileShelf(blobs)
-        places = PlaceFinder(self._shelf)
-        self._agent = AgentBlocks(gateway, blobs, self._shelf, places)
-        self._code = CodeBlocks(sandbox, blobs, self._shelf, places)
+    def __init__(
+        self, blobs: BlobStore, sandbox: Sandbox, gateway: Gateway, drift: DriftBlocks | None = None
+    ) -> None:
+        self.shelf = FileShelf(blobs)
+        places = PlaceFinder(self.shelf)
+        self._agent = AgentBlocks(gateway, blobs, self.shelf, places)
+        self._code = CodeBlocks(sandbox, blobs, self.shelf, places)
+        self._drift = drift
 
     def close(self) -> None:
-        self._shelf.close()
+        self.shelf.close()
 
     def role(self, context: ExecutionContext, block: int) -> Role:
         """Which retry rule the block follows."""
@@ -79,6 +83,9 @@ class BlockRunner:
                 finding, ran = await self._agent.check(context, block, check, reader, limit)
             case CodeCheck():
                 finding, ran = await self._code.check(context, block, check, reader, limit)
+            case DriftCheck() if self._drift is not None:
+                requirement = plan.requirement(block).spec.id
+                finding, ran = await self._drift.check(context, requirement, check)
             case _:
                 raise BlockFailure(
                     ReasonKind.NOT_CONFIGURED, f"{check.kind} checks run on a schedule, not on sent inputs"
@@ -92,6 +99,6 @@ class BlockRunner:
         if reader.value(action.from_, 0) is None:
             raise BlockFailure(ReasonKind.MISSING_EVIDENCE, f"the optional input {slot} was not given")
         file = context.evidence.inputs[slot]
-        async with self._shelf.open(context.tenant, file["sha256"], file["size_bytes"]) as path:
+        async with self.shelf.open(context.tenant, file["sha256"], file["size_bytes"]) as path:
             extracted = await extract_file(path, file["format"], timeout=limit)
         return Produced(Ran({"kind": "extract", "version": extracted.version}), output=extracted.output)

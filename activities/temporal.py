@@ -23,13 +23,15 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.dispatch.courier import Courier
 from activities.dispatch.delivery import DispatchActivities
-from activities.verification import VerificationActivities
 from store.database import Database
 from store.sealing import Sealer
 from store.settings import Settings
 from workflows import contracts
+from workflows.baseline import BaselineWorkflow
 from workflows.dispatch import DispatchWorkflow
+from workflows.group import GroupWorkflow
 from workflows.verification import VerificationWorkflow
+from workflows.window import ScheduledWindowWorkflow
 from wyrd.errors import Code, WyrdError
 
 _PASSED_THROUGH = (
@@ -41,6 +43,14 @@ _PASSED_THROUGH = (
     "pydantic_core",
     "annotated_types",
 )
+WORKFLOWS = (
+    VerificationWorkflow,
+    DispatchWorkflow,
+    GroupWorkflow,
+    ScheduledWindowWorkflow,
+    BaselineWorkflow,
+)
+"""Every workflow there is."""
 _GRACE = timedelta(seconds=5)
 _KEY_BYTES = 32
 _ENCODING = b"binary/wyrd-aes-256-gcm"
@@ -136,7 +146,7 @@ def quick_worker(client: Client, activities: Sequence[Callable[..., Any]]) -> Wo
     return Worker(
         client,
         task_queue=contracts.QUEUE,
-        workflows=[VerificationWorkflow, DispatchWorkflow],
+        workflows=list(WORKFLOWS),
         activities=list(activities),
         workflow_runner=workflow_runner(),
         max_cached_workflows=1000,
@@ -146,7 +156,9 @@ def quick_worker(client: Client, activities: Sequence[Callable[..., Any]]) -> Wo
     )
 
 
-def block_workers(client: Client, activities: VerificationActivities, settings: Settings) -> list[Worker]:
+def block_workers(
+    client: Client, activities: Sequence[Callable[..., Any]], settings: Settings
+) -> list[Worker]:
     """One worker for each queue of slow blocks, so that none of them starves another kind."""
     cores = os.cpu_count() or 1
     slots = {
@@ -158,7 +170,7 @@ def block_workers(client: Client, activities: VerificationActivities, settings: 
         Worker(
             client,
             task_queue=name,
-            activities=activities.blocks,
+            activities=list(activities),
             max_concurrent_activities=count,
             max_heartbeat_throttle_interval=timedelta(seconds=1),
             default_heartbeat_throttle_interval=timedelta(seconds=1),

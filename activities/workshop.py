@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from activities.blocks import BlockRunner
+from activities.drift.checks import DriftBlocks
 from activities.sandbox import Sandbox
 from gateway.deployments import GatewayConfig
 from gateway.gateway import Gateway
@@ -44,17 +45,20 @@ def gateway_config(settings: Settings) -> GatewayConfig:
 
 
 async def open_workshop(
-    settings: Settings, blobs: BlobStore, environ: Mapping[str, str] | None = None
+    settings: Settings,
+    blobs: BlobStore,
+    environ: Mapping[str, str] | None = None,
+    drift: DriftBlocks | None = None,
 ) -> Workshop:
     """Start the sandbox, its self-test included, and prepare the gateway. Says in the log when code
-    cannot run here."""
+    cannot run here. `drift` judges drift checks, where this process is to run them."""
     gateway = Gateway(gateway_config(settings), os.environ if environ is None else environ)
     sandbox = await Sandbox.start(workers=settings.sandbox_workers)
     if sandbox.engine == "none":
         _log.error("code blocks will be inconclusive: %s", sandbox.unavailable)
     elif sandbox.engine != "bubblewrap":
         _log.warning("code runs in %s: slower, because user namespaces are off here", sandbox.engine)
-    return Workshop(sandbox, gateway, BlockRunner(blobs, sandbox, gateway))
+    return Workshop(sandbox, gateway, BlockRunner(blobs, sandbox, gateway, drift))
 
 
 class LazyWorkshop:

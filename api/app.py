@@ -14,6 +14,7 @@ from api.problems import Document, from_http, problem
 from api.routes import (
     auth,
     bifrost,
+    bindings,
     blobs,
     cards,
     evidence,
@@ -22,6 +23,7 @@ from api.routes import (
     operator_connections,
     otlp,
     principals,
+    query,
     verification,
 )
 from api.services import Services
@@ -60,7 +62,8 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(Edge, max_body_bytes=services.settings.max_body_bytes, streamed=STREAMED)
     for module in (
         *(verification, evidence, bifrost, cards, auth, principals),
-        *(operator_connections, blobs, mcp, otlp, health),
+        *(bindings, operator_connections, blobs, mcp, otlp, health),
+        query,
     ):
         # One flat table, first match wins, instead of `include_router`: that makes every request
         # walk router by router.

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.bundle import Bundles
-from activities.dispatch.delivery import DispatchEnds
+from activities.crew import Crew
 from activities.settler import Settler
-from activities.temporal import quick_worker
-from activities.traces import TraceEvidence
-from activities.verification import VerificationActivities
 from activities.workshop import LazyWorkshop
 from api.acceptance import Acceptance
+from api.bindings import BindingReads
 from api.executions import ExecutionReads
 from api.records import VerifyRecords
 from api.submit import Submit
@@ -33,6 +30,7 @@ class Verification:
     verify: Verify
     submit: Submit
     executions: ExecutionReads
+    bindings: BindingReads
     records: VerifyRecords
     workshop: LazyWorkshop
     worker: Worker
@@ -42,20 +40,19 @@ class Verification:
     def build(
         cls, settings: Settings, database: Database, blobs: BlobStore, client: Client, cuts: Cuts
     ) -> "Verification":
-        bundles = Bundles(database)
+        crew = Crew.of(settings, database, blobs, client, cuts)
         workshop = LazyWorkshop(settings, blobs)
         records = VerifyRecords(database, settings.home / "unstored")
         acceptance = Acceptance(settings, database, blobs)
-        targets = Targets(database, bundles, settings.target_cache_seconds)
-        traces = TraceEvidence(database, blobs, cuts)
-        activities = VerificationActivities(database, blobs, bundles, None, traces, api_url=settings.api_url)
+        targets = Targets(database, crew.bundles, settings.target_cache_seconds)
         return cls(
-            verify=Verify(acceptance, targets, workshop, records, traces),
-            submit=Submit(database, acceptance, targets, activities, client),
-            executions=ExecutionReads(settings, database, client, Settler(database, client, bundles)),
+            verify=Verify(acceptance, targets, workshop, records, crew.traces),
+            submit=Submit(database, acceptance, targets, crew.verification, client),
+            executions=ExecutionReads(settings, database, client, Settler(database, client, crew.bundles)),
+            bindings=BindingReads(settings, database, client),
             records=records,
             workshop=workshop,
-            worker=quick_worker(client, [*activities.quick, *DispatchEnds(database).quick]),
+            worker=crew.quick_worker(),
         )
 
     async def open(self) -> None:

@@ -31,7 +31,12 @@ QUEUE_EXTRACT = "wyrd-extract"
 QUEUE_NOTIFY = "wyrd-notify"
 """Deliveries of Operators."""
 
-QUEUE_OF_KIND = {"agent": QUEUE_AGENT, "code": QUEUE_SANDBOX, "extract": QUEUE_EXTRACT}
+QUEUE_OF_KIND = {
+    "agent": QUEUE_AGENT,
+    "code": QUEUE_SANDBOX,
+    "extract": QUEUE_EXTRACT,
+    "drift": QUEUE_EXTRACT,
+}
 """Stuck model calls, sandboxes and parsers each hold up only their own kind."""
 
 VERIFICATION_WORKFLOW = "VerificationWorkflow"

@@ -18,10 +18,11 @@ from store.bindings import Binding, Bindings, BoundOperator
 from store.caller import Tenant
 from store.clock import now
 from store.dispatches import DispatchError, Dispatches, DispatchFault, NewDispatch, dispatch_id_of
+from store.groups import Groups
 from store.identity import Identity
 from workflows.contracts import Unstarted
 from wyrd.cards import DecodeError, OperatorSpec, decode_spec
-from wyrd.wire.verification import ExecutionSource
+from wyrd.wire.verification import ExecutionSource, ExecutionVerdict
 
 DELIVERY_SECONDS = 300.0
 """How long after its creation a dispatch is given up; an Operator's budget may make it shorter."""
@@ -68,12 +69,42 @@ class Judged:
 def react_to_verdict(
     connection: Connection, tenant: Tenant, names: ExecutionNames, judged: Judged, api_url: str
 ) -> int:
-    """Store the dispatches of `on_failure` for a background execution that has just been completed; how
-    many. A verdict that is not failed has none."""
+    """Store the dispatches that a background execution brings about by being completed; how many.
+
+    A group reacts to a change of its verdict, everything else to a verdict that is failed.
+    """
+    if names.source == ExecutionSource.GROUP.value:
+        return _react_to_change(connection, tenant, names, judged, api_url)
     if judged.verdict != Verdict.FAILED.value:
         return 0
     bindings = matching_bindings(connection, tenant, names)
     return react(connection, tenant, judged, bindings, "failure", api_url=api_url)
+
+
+def _react_to_change(
+    connection: Connection, tenant: Tenant, names: ExecutionNames, judged: Judged, api_url: str
+) -> int:
+    """Compare with the group's last judgement that passed or failed; before the first it counts as
+    passed. An inconclusive one neither reacts nor takes the place of the one before."""
+    if judged.verdict == ExecutionVerdict.INCONCLUSIVE.value:
+        return 0
+    assert names.binding_id is not None
+    assert judged.group_id is not None
+    groups = Groups(connection, tenant)
+    before = groups.replace_verdict(names.binding_id, judged.group_id, judged.verdict)
+    previous = before or ExecutionVerdict.PASSED.value
+    if previous == judged.verdict:
+        return 0
+    bindings = matching_bindings(connection, tenant, names)
+    return react(
+        connection,
+        tenant,
+        judged,
+        bindings,
+        "verdict_change",
+        api_url=api_url,
+        previous_verdict=previous,
+    )
 
 
 def react(

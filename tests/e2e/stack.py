@@ -20,12 +20,10 @@ import yaml
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.bundle import Bundles
-from activities.dispatch.starting import DispatchStarter
-from activities.settler import Settler
-from activities.temporal import block_workers, connect, ensure_search_attributes, notify_worker
+from activities.crew import Crew
+from activities.drift.checks import DriftBlocks
+from activities.temporal import connect, ensure_search_attributes
 from activities.traces import TraceEvidence
-from activities.verification import VerificationActivities
 from activities.workshop import Workshop, open_workshop
 from api.app import create_app
 from api.services import Services
@@ -169,27 +167,14 @@ async def in_process(
     services.verifying = Verification.build(
         chosen, services.database, services.blobs, client, services.bifrost.cuts
     )
-    workshop = await open_workshop(chosen, services.blobs)
-    bundles = Bundles(services.database)
-    activities = VerificationActivities(
-        services.database,
-        services.blobs,
-        bundles,
-        workshop.runner,
-        TraceEvidence(services.database, services.blobs, services.bifrost.cuts),
-        api_url=chosen.api_url,
-    )
-    workers = [
-        *block_workers(client, activities, chosen),
-        notify_worker(client, services.database, chosen),
-    ]
+    cuts = services.bifrost.cuts
+    workshop = await open_workshop(chosen, services.blobs, drift=DriftBlocks(services.database, cuts))
+    crew = Crew.of(chosen, services.database, services.blobs, client, cuts, workshop)
+    workers = crew.slow_workers()
     app = create_app(services)
     async with app.router.lifespan_context(app):
         running = [asyncio.create_task(worker.run()) for worker in workers]
-        duties = [
-            asyncio.create_task(Settler(services.database, client, bundles).run()),
-            asyncio.create_task(DispatchStarter(services.database, client).run()),
-        ]
+        duties = [asyncio.create_task(duty) for duty in crew.duties()]
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {key}"}
         # A test process holds a lot by now; a collection in the middle of a workflow task would look
