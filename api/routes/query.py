@@ -23,6 +23,7 @@ from bifrost.oracle.frames import (
 )
 from bifrost.oracle.question import DEFAULT_BYTES, DEFAULT_ROWS, Question
 from bifrost.oracle.rows import collected
+from bifrost.oracle.timeline import as_published, is_timeline, published_schema
 from store.caller import Caller, Permission
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.bifrost import QueryCancelled, QueryRequest, QueryRows, RunningQueries, RunningQuery
@@ -130,7 +131,8 @@ async def query(request: Request) -> Response:
         elif kind == ARROW_STREAM:
             response = Streamed(stack, _arrow(answer), kind, headers)
         else:
-            response = Streamed(stack, _frames(answer, question.request_id), kind, headers)
+            frames = _frames(answer, question.request_id, timeline=is_timeline(question.sql))
+            response = Streamed(stack, frames, kind, headers)
 
     try:
         await _while_listening(begin(), request.receive)
@@ -184,11 +186,16 @@ def _wanted(accept: str) -> str:
     )
 
 
-async def _frames(answer: Answer, request_id: str) -> AsyncIterator[bytes]:
-    yield schema_frame(answer.schema_message)
+async def _frames(answer: Answer, request_id: str, *, timeline: bool) -> AsyncIterator[bytes]:
+    schema = published_schema(answer.schema).serialize() if timeline else answer.schema_message
+    yield schema_frame(bytes(schema))
     try:
-        async for message in answer.messages():
-            yield batch_frame(message)
+        if timeline:
+            async for batch in answer:
+                yield batch_frame(bytes(as_published(batch).serialize()))
+        else:
+            async for message in answer.messages():
+                yield batch_frame(message)
     except WyrdError as error:
         told = json_bytes(problem_document(error, request_id))
         yield failed_frame(answer.row_count, answer.query_class, told)

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.arrow_batches import fitted_batch
 from wyrd.wire.bifrost import FieldSpec, NestedType
-from wyrd.wire.parquet_variants import decoded_variants, is_encoded
+from wyrd.wire.parquet_variants import ENCODED, decoded_variants, encoded_variant, is_encoded
 from wyrd.wire.row_faults import Place
-
-ENCODED = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
 
 
 def names_of(value: Any) -> list[str]:
@@ -90,6 +88,11 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_is_encoded_is_read_as_it_was(value: Any) -> None:
     assert decoded(encoded(value)) == [value]
+
+
+@given(JSON)
+def test_what_we_write_is_read_as_it_was(value: Any) -> None:
+    assert decoded(encoded_variant(value)) == [value]
 
 
 @given(st.binary(max_size=64), st.binary(max_size=64))

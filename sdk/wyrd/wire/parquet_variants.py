@@ -1,14 +1,17 @@
-"""Free-form values as the published clients send them: Parquet's binary Variant, read into JSON.
+"""Free-form values as the published clients send and read them: Parquet's binary Variant.
 
 The encoding is the Parquet project's own: a dictionary of names beside a value whose parts are found
-by offset. It comes from outside, so every offset is checked, and no byte is read twice: parts that
-show the same bytes again could make a value of any size out of a few.
+by offset. What is read comes from outside, so every offset is checked, and no byte is read twice:
+parts that show the same bytes again could make a value of any size out of a few.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +21,7 @@ from wyrd.errors import Code
 from wyrd.wire.row_faults import Place, bad_variant
 from wyrd.wire.variants import variant_array
 
-_PRIMITIVE, _SHORT_TEXT, _OBJECT = 0, 1, 2
+_PRIMITIVE, _SHORT_TEXT, _OBJECT, _ARRAY = 0, 1, 2, 3
 _NUMBERS: Final = {3: "<b", 4: "<h", 5: "<i", 6: "<q", 7: "<d", 14: "<f"}
 _DECIMALS: Final = {8: 4, 9: 8, 10: 16}
 _TEXT: Final = 16
@@ -26,6 +29,12 @@ _OTHERS: Final = {
     **{11: "a date", 12: "a timestamp", 13: "a timestamp", 15: "bytes"},
     **{17: "a time", 18: "a timestamp", 19: "a timestamp", 20: "a UUID"},
 }
+
+
+ENCODED: Final = pa.struct([pa.field("metadata", pa.binary(), False), pa.field("value", pa.binary(), False)])
+"""The type of a column of binary Variants."""
+EXTENSION: Final = {"ARROW:extension:name": "arrow.parquet.variant", "ARROW:extension:metadata": ""}
+"""The metadata of a field that says so."""
 
 
 class _Unreadable(Exception):
@@ -61,6 +70,51 @@ def decoded_variants(array: pa.StructArray, place: Place) -> pa.Array:
                 place, index, Code.VALA_400_VARIANT_INVALID_JSON, f"is not a Variant: {why}", path=""
             ) from None
     return variant_array(values, place)
+
+
+def encoded_variant(value: Any) -> dict[str, bytes]:
+    """One JSON value in binary: `metadata` and `value`. Integers beyond 64 bits become floats."""
+    names = sorted(_names_in(value), key=str.encode)
+    texts = [name.encode("utf-8") for name in names]
+    # Version 1, sorted, offsets of four bytes.
+    metadata = bytes([1 | 1 << 4 | 3 << 6]) + _u32(len(names)) + _offsets(texts) + b"".join(texts)
+    return {"metadata": metadata, "value": _written(value, {name: at for at, name in enumerate(names)})}
+
+
+def _names_in(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return set(value).union(*map(_names_in, value.values()))
+    return set().union(*map(_names_in, value)) if isinstance(value, list) else set()
+
+
+def _written(value: Any, names: Mapping[str, int]) -> bytes:
+    match value:
+        case None | bool():
+            return bytes([{None: 0, True: 1, False: 2}[value] << 2])
+        case int() if -(2**63) <= value < 2**63:
+            return bytes([6 << 2]) + struct.pack("<q", value)
+        case int() | float():
+            return bytes([7 << 2]) + struct.pack("<d", float(value))
+        case str():
+            data = value.encode("utf-8")
+            return bytes([_TEXT << 2]) + _u32(len(data)) + data
+        case list():
+            parts = [_written(item, names) for item in value]
+            return bytes([_ARRAY | (3 | 1 << 2) << 2]) + _u32(len(parts)) + _offsets(parts) + b"".join(parts)
+    members = sorted(((names[name], item) for name, item in value.items()), key=itemgetter(0))
+    parts = [_written(item, names) for _, item in members]
+    idents = b"".join(_u32(ident) for ident, _ in members)
+    header = bytes([_OBJECT | (3 | 3 << 2 | 1 << 4) << 2])
+    return header + _u32(len(parts)) + idents + _offsets(parts) + b"".join(parts)
+
+
+def _u32(number: int) -> bytes:
+    return struct.pack("<I", number)
+
+
+def _offsets(parts: Sequence[bytes]) -> bytes:
+    """Where each part starts, and where the last one ends."""
+    return b"".join(map(_u32, accumulate(map(len, parts), initial=0)))
 
 
 class _Reading:
