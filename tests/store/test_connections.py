@@ -6,6 +6,7 @@ import base64
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ async def with_connections(database: Database, tenant: Tenant, work: Callable[[C
 async def made(database: Database, tenant: Tenant, new: NewConnection = PAGER) -> OperatorConnection:
     found: OperatorConnection = await with_connections(database, tenant, lambda all: all.create(SEALER, new))
     return found
+
+
+def opened(all: Connections, of: OperatorConnection) -> dict[str, str]:
+    return all.secret(SEALER, of)
 
 
 async def refused(database: Database, tenant: Tenant, work: Callable[[Connections], Any]) -> Code | None:
@@ -85,12 +90,8 @@ async def test_another_tenant_neither_sees_nor_changes_nor_opens_a_connection(
         )
         is code
     )
-    assert await with_connections(
-        database, other_tenant, lambda all: (all.every(), all.named(["on-call"]))
-    ) == (
-        [],
-        {},
-    )
+    seen = await with_connections(database, other_tenant, lambda all: (all.every(), all.named(["on-call"])))
+    assert seen == ([], {})
 
 
 async def test_a_new_name_is_sealed_into_the_secret(database: Database, tenant: Tenant) -> None:
@@ -125,7 +126,7 @@ async def test_a_sealed_secret_opens_in_its_own_row_only(
     code = Code.OPERATOR_503_KEY_UNAVAILABLE
     assert await refused(database, tenant, lambda all: all.secret(SEALER, other)) is code
     for changed in (replace(one, provider="slack"), replace(one, name="other")):
-        assert await refused(database, tenant, lambda all, it=changed: all.secret(SEALER, it)) is code
+        assert await refused(database, tenant, partial(opened, of=changed)) is code
     another = Sealer(b"another key of thirty-two bytes.")
     assert await refused(database, tenant, lambda all: all.secret(another, one)) is code
 
@@ -141,10 +142,20 @@ def test_what_is_sealed_opens_again_for_the_same_words_and_no_others(secret: byt
                 SEALER.open(sealed, *other)
 
 
+def _cut(data: bytes) -> bytes:
+    return data[:-1]
+
+
+def _emptied(_: bytes) -> bytes:
+    return b""
+
+
+def _flipped(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
 @pytest.mark.parametrize("place", ["secret", "key"])
-@pytest.mark.parametrize(
-    "damage", [lambda data: data[:-1], lambda data: b"", lambda data: bytes([data[0] ^ 1]) + data[1:]]
-)
+@pytest.mark.parametrize("damage", [_cut, _emptied, _flipped])
 def test_a_damaged_row_stays_shut(place: str, damage: Callable[[bytes], bytes]) -> None:
     sealed = SEALER.seal(b"a secret", "row")
     parts = {"secret": sealed.secret, "key": sealed.key}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from store.caller import Tenant
@@ -64,9 +65,10 @@ def test_p20_the_id_follows_from_tenant_execution_binding_and_operator(
 async def test_p65_a_dispatch_that_is_there_stays_as_it_is(database: Database, tenant: Tenant) -> None:
     execution_id = uuid7()
     one = new(tenant, execution_id)
+    other = new(tenant, execution_id, "other")
     for request in ('{"first": 1}', '{"second": 2}'):
-        again = new(tenant, execution_id, request=request)
-        await write(database, tenant, lambda all, it=again: all.add([it, new(tenant, execution_id, "other")]))
+        made = [new(tenant, execution_id, request=request), other]
+        await write(database, tenant, partial(Dispatches.add, made=made))
     found = await write(database, tenant, lambda all: all.of_execution(execution_id))
     assert len(found) == 2
     assert (await write(database, tenant, lambda all: all.find(one.dispatch_id))).request == '{"first": 1}'
