@@ -37,6 +37,7 @@ from wyrd.errors import Code, WyrdError
 _PASSED_THROUGH = (
     "wyrd",
     "engine",
+    "workflows.calls",
     "workflows.contracts",
     "workflows.runner",
     "pydantic",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from workflows import contracts
+    from workflows import calls, contracts
     from workflows.contracts import FitBaselines
 
 
@@ -15,4 +15,4 @@ class BaselineWorkflow:
 
     @workflow.run
     async def run(self, start: FitBaselines) -> None:
-        await contracts.fit_baselines(start)
+        await calls.fit_baselines(start)

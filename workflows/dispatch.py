@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from workflows import contracts
+    from workflows import calls, contracts
     from workflows.contracts import Deliver, DispatchEnded, DispatchStart, EndDispatch
 
 
@@ -28,7 +28,7 @@ class DispatchWorkflow:
         code, message = "deadline_exceeded", "the delivery did not end before its deadline"
         if left > 0:
             try:
-                return await contracts.deliver(Deliver(deadline=deadline.timestamp(), **of), seconds=left)
+                return await calls.deliver(Deliver(deadline=deadline.timestamp(), **of), seconds=left)
             except ActivityError as error:
                 if is_cancelled_exception(error):
                     raise
@@ -36,5 +36,5 @@ class DispatchWorkflow:
                 if isinstance(cause, ApplicationError) and cause.details:
                     # The activity recorded the end itself.
                     raise ApplicationError(str(cause), type=cause.type, non_retryable=True) from None
-        await contracts.end_dispatch(EndDispatch(code=code, message=message, **of))
+        await calls.end_dispatch(EndDispatch(code=code, message=message, **of))
         raise ApplicationError(message, type=code, non_retryable=True)

@@ -13,7 +13,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from workflows import contracts
+    from workflows import calls, contracts
     from workflows.contracts import CloseGroup, GroupDue, GroupStart, Of, Prepared
 
 LONGEST_SLEEP = timedelta(days=30).total_seconds()
@@ -40,7 +40,7 @@ class GroupWorkflow:
         while True:
             await self._sleep_until_due(start)
             handled = self._due_at
-            closed = await contracts.close_group(self._question(start))
+            closed = await calls.close_group(self._question(start))
             if closed.prepared is not None:
                 await self._judge(start, closed.prepared)
             elif closed.step == "wait":
@@ -62,16 +62,16 @@ class GroupWorkflow:
             binding_id=start.binding_id,
             group_id=start.group_id,
             # Chosen here, so that an answer which was lost is given again and not a second time.
-            execution_id=contracts.new_execution_id(),
+            execution_id=calls.new_execution_id(),
         )
 
     async def _judge(self, start: GroupStart, prepared: Prepared) -> None:
         """Run the judgement to its end: the next one is compared with this one's verdict."""
         try:
-            await contracts.run_verification(start.tenant_id, start.tenant_slug, prepared)
+            await calls.run_verification(start.tenant_id, start.tenant_slug, prepared)
         except WorkflowAlreadyStartedError:
             # The settler was quicker. Its run records the same execution.
-            await contracts.await_end(
+            await calls.await_end(
                 Of(
                     tenant_id=start.tenant_id,
                     tenant_slug=start.tenant_slug,

@@ -13,7 +13,7 @@ from temporalio.exceptions import (
 )
 
 from engine.shape import Shape
-from workflows import contracts
+from workflows import calls
 from workflows.contracts import (
     FinishExecution,
     JudgeBlocks,
@@ -35,7 +35,7 @@ async def shape_of(start: VerificationStart) -> Shape:
     of = _names(start)
     size = start.page_characters
     pages = [
-        await contracts.load_shape_page(ShapePage(page=page, characters=size, **of))
+        await calls.load_shape_page(ShapePage(page=page, characters=size, **of))
         for page in range(start.pages)
     ]
     return Shape.of_document(strict_loads("".join(pages)))
@@ -71,7 +71,7 @@ class WorkflowRunner:
             **self._of,
         )
         try:
-            ended = await contracts.run_block(argument, label=self._shape.label(block), bound=self._bound)
+            ended = await calls.run_block(argument, label=self._shape.label(block), bound=self._bound)
             return ended.letter
         except ActivityError as error:
             if is_cancelled_exception(error):
@@ -86,13 +86,13 @@ class WorkflowRunner:
             return _LETTER_WHEN_LOST[step]
 
     async def judge(self, blocks: Sequence[int], states: str) -> str:
-        judged = await contracts.judge_blocks(
+        judged = await calls.judge_blocks(
             JudgeBlocks(blocks=list(blocks), states=states, **self._of), label=self._label(blocks)
         )
         return judged.letters
 
     async def finish(self, blocks: Sequence[int], states: str) -> None:
-        self.ended = await contracts.finish_execution(
+        self.ended = await calls.finish_execution(
             FinishExecution(blocks=list(blocks), states=states, lost=self._lost, **self._of),
             label=f"{self._label(blocks)}decide and record",
         )

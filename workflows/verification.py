@@ -19,7 +19,7 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     from engine.interpret import interpret
-    from workflows import contracts
+    from workflows import calls, contracts
     from workflows.contracts import EndExecution, VerificationEnded, VerificationStart
     from workflows.runner import WorkflowRunner, shape_of
     from wyrd.errors import Code
@@ -67,10 +67,10 @@ class VerificationWorkflow:
         for unstarted in ended.dispatches:
             # The worker's duty may have been quicker, after a crash of whoever ran this.
             with contextlib.suppress(WorkflowAlreadyStartedError):
-                await contracts.start_dispatch(start, unstarted)
+                await calls.start_dispatch(start, unstarted)
 
     async def _end(self, start: VerificationStart, status: str, code: Code | None, message: str) -> None:
-        await contracts.end_execution(
+        await calls.end_execution(
             EndExecution(
                 tenant_id=start.tenant_id,
                 tenant_slug=start.tenant_slug,

@@ -11,7 +11,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from workflows import contracts
+    from workflows import calls, contracts
     from workflows.contracts import OfBinding, OpenWindow
 
 _MEANT_FOR = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
@@ -30,16 +30,16 @@ class ScheduledWindowWorkflow:
             tenant_slug=binding.tenant_slug,
             binding_id=binding.binding_id,
             scheduled_at=moment.timestamp(),
-            execution_id=contracts.new_execution_id(),
+            execution_id=calls.new_execution_id(),
         )
-        opened = await contracts.open_window(question)
+        opened = await calls.open_window(question)
         while opened.step == "wait":
             await workflow.sleep(opened.seconds)
-            opened = await contracts.open_window(question)
+            opened = await calls.open_window(question)
         if opened.prepared is None:
             return
         try:
-            await contracts.run_verification(binding.tenant_id, binding.tenant_slug, opened.prepared)
+            await calls.run_verification(binding.tenant_id, binding.tenant_slug, opened.prepared)
         except WorkflowAlreadyStartedError:
             return
         except (ChildWorkflowError, ActivityError):
