@@ -18,6 +18,7 @@ from wyrd.errors import WyrdError
 from wyrd.up.home import Home, chosen_home
 from wyrd.up.ports import Ports, is_free
 from wyrd.up.rooms import Rooms, temporal_binary, temporal_server
+from wyrd.up.stack import plan
 
 SDK = Path(wyrd.__file__).resolve().parents[1]
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -232,6 +233,19 @@ class TestPorts:
             port = busy.getsockname()[1]
             assert Ports().preferred(port) != port
         assert Ports().preferred(port) == port
+
+    def test_the_grpc_port_gives_way_and_says_what_clients_need_then(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as busy:
+            monkeypatch.setattr("wyrd.up.stack.DEFAULT_GRPC_PORT", busy.getsockname()[1])
+            chosen = plan(Home(tmp_path / "home"))
+            [notice] = [one for one in chosen.notices if "gRPC" in one]
+            assert f"WYRD_GRPC_URL={chosen.addresses.grpc}" in notice
+            # Asked for any free port, nobody is told that another one was busy.
+            assert plan(Home(tmp_path / "home"), port=0).notices == []
+        [api] = [one for one in chosen.commands if one.name == "api"]
+        assert api.environment["WYRD_GRPC_PORT"] == chosen.addresses.grpc.rpartition(":")[2]
 
     def test_no_port_is_given_twice(self) -> None:
         ports = Ports()
