@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -21,12 +21,12 @@ from activities.record import WithoutResult, without_result
 from activities.starting import Startable, start_verification
 from store.caller import Tenant
 from store.database import Database, utc_now
+from store.execution_lists import Mark, open_executions
 from store.executions import (
     Executions,
     acknowledge_executions,
     find_execution,
     forget_keys,
-    open_executions,
 )
 from store.leases import hold, release
 from wyrd.errors import Code, WyrdError
@@ -36,9 +36,6 @@ from wyrd.wire.verification import ExecutionStatus
 EVERY_SECONDS = 5.0
 SETTLED_AGE = timedelta(seconds=2)
 """Executions younger than this are left alone: their start may be under way."""
-
-Mark = tuple[datetime, str]
-"""Creation time and id of the last execution looked at."""
 
 _LEASE = "settler"
 _AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)

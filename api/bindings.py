@@ -18,7 +18,7 @@ from store.caller import Caller, Permission, Tenant
 from store.cards import Cards
 from store.clock import now
 from store.database import Database
-from store.executions import Executions
+from store.execution_lists import scheduled_windows
 from store.groups import Groups, GroupsSeen
 from store.settings import Settings
 from wyrd.errors import Code, WyrdError
@@ -201,7 +201,7 @@ def _look(connection: Connection, caller: Caller, binding_id: str) -> _Seen:
         binding,
         cards[binding.owner_uid].ref,
         cards[binding.subject_uid].ref,
-        Executions(connection, caller.tenant).windows(binding_id, SLOTS),
+        scheduled_windows(connection, caller.tenant, binding_id, SLOTS),
         Groups(connection, caller.tenant).seen(binding_id),
         now(connection),
     )

@@ -18,6 +18,7 @@ from api.links import workflow_url
 from cards.graph import readable_by
 from store.caller import Caller, Permission
 from store.database import Database, utc_now
+from store.execution_lists import execution_page
 from store.executions import Executions
 from store.settings import Settings
 from wyrd.errors import Code, WyrdError
@@ -224,7 +225,7 @@ def _page(
 ) -> list[Any]:
     graph = readable_by(connection, caller)
     within = filters if graph is None else {**filters, "subjects": sorted(graph)}
-    return Executions(connection, caller.tenant).page(within, before=before, limit=limit)
+    return execution_page(connection, caller.tenant, within, before=before, limit=limit)
 
 
 def _cursor(row: Any, mark: str) -> str:

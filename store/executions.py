@@ -6,12 +6,12 @@ workers that both think they are first change nothing the second time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, literal, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, literal, select, update
 
 from store.caller import Tenant
 from store.database import insert_or_nothing, utc_now
@@ -258,24 +258,6 @@ class Executions:
             select(executions).where(self._mine, executions.c.execution_id == execution_id)
         ).one_or_none()
 
-    def windows(self, binding_id: str, limit: int) -> list[Row[Any]]:
-        """The scheduled executions of a binding, the latest window first."""
-        statement = (
-            select(
-                executions.c.execution_id,
-                executions.c.status,
-                executions.c.verdict,
-                executions.c.error_code,
-                executions.c.error_message,
-                executions.c.window_start,
-                executions.c.window_end,
-            )
-            .where(self._mine, executions.c.binding_id == binding_id, executions.c.window_end.is_not(None))
-            .order_by(executions.c.window_end.desc(), executions.c.execution_id.desc())
-            .limit(limit)
-        )
-        return list(self.connection.execute(statement))
-
     def waiting(self, limit: int) -> int:
         """How many executions have not ended, counted no further than `limit`."""
         inner = select(literal(1)).where(self._mine, _OPEN).limit(limit).subquery()
@@ -318,19 +300,6 @@ class Executions:
         if only is not None:
             statement = statement.where(execution_blocks.c.block.in_(only))
         return {row.block: _block_end(row) for row in self.connection.execute(statement)}
-
-    def page(
-        self, filters: Mapping[str, Any], *, before: tuple[datetime, str] | None, limit: int
-    ) -> list[Row[Any]]:
-        """The newest executions first. `filters`: column name to value, `since` and `until` times;
-        `verifier` and `subject` take a uid, or the text `space/Kind/name[@version]`; `subjects` are
-        the uids a Card-bound caller may see, as subject and as owner."""
-        statement = select(*[column for column in executions.c if column.name not in _LARGE])
-        statement = statement.where(self._mine, *_conditions(filters))
-        if before is not None:
-            statement = statement.where(_beyond(before, newer=False))
-        order = (executions.c.created_at.desc(), executions.c.execution_id.desc())
-        return list(self.connection.execute(statement.order_by(*order).limit(limit)))
 
     def _blocks(self, execution_id: str) -> Select[Any]:
         return select(execution_blocks).where(
@@ -388,13 +357,6 @@ class Executions:
                 )
             )
         return True
-
-
-def _beyond(mark: tuple[datetime, str], *, newer: bool) -> Any:
-    created_at, execution_id = mark
-    times, ids = executions.c.created_at, executions.c.execution_id
-    first = times > created_at if newer else times < created_at
-    return or_(first, and_(times == created_at, ids > execution_id if newer else ids < execution_id))
 
 
 def find_execution(connection: Connection, tenant: Tenant, execution_id: str) -> Row[Any] | None:
@@ -461,29 +423,6 @@ def _row(tenant: Tenant, new: NewExecution, **more: Any) -> dict[str, Any]:
     }
 
 
-def open_executions(
-    connection: Connection, *, older_than: datetime, limit: int, after: tuple[datetime, str] | None = None
-) -> list[Row[Any]]:
-    """Across tenants, for the settler alone: executions without an end, oldest first, from after a
-    (creation time, id) on."""
-    statement = (
-        select(
-            executions.c.tenant_id,
-            executions.c.execution_id,
-            executions.c.workflow_id,
-            executions.c.acknowledged,
-            executions.c.timeout_seconds,
-            executions.c.created_at,
-        )
-        .where(_OPEN, executions.c.created_at < older_than, executions.c.source != "verify")
-        .order_by(executions.c.created_at, executions.c.execution_id)
-        .limit(limit)
-    )
-    if after is not None:
-        statement = statement.where(_beyond(after, newer=True))
-    return list(connection.execute(statement))
-
-
 def forget_keys(connection: Connection, *, older_than: datetime) -> int:
     """Drop idempotency keys kept long enough, of every tenant; how many."""
     still_open = exists().where(executions.c.execution_id == submission_keys.c.execution_id, _OPEN)
@@ -499,30 +438,3 @@ def new_execution_id() -> str:
 
 def _block_end(row: Row[Any]) -> BlockEnd:
     return BlockEnd(row.block, row.letter, row.document, row.output, row.output_sha256)
-
-
-_LARGE = ("inputs", "result", "group_sources")
-_COLUMNS = ("status", "verdict", "run_id", "group_id", "binding_id", "source")
-
-
-def _conditions(filters: Mapping[str, Any]) -> list[Any]:
-    conditions: list[Any] = [executions.c[name] == filters[name] for name in _COLUMNS if name in filters]
-    for name in ("verifier", "subject"):
-        wanted = filters.get(name)
-        if wanted is None:
-            continue
-        if "/" not in wanted:
-            conditions.append(executions.c[f"{name}_uid"] == wanted)
-        elif "@" in wanted:
-            conditions.append(executions.c[name] == wanted)
-        else:
-            conditions.append(executions.c[name].startswith(f"{wanted}@", autoescape=True))
-    if "subjects" in filters:
-        seen = filters["subjects"]
-        owned = or_(executions.c.owner_uid.is_(None), executions.c.owner_uid.in_(seen))
-        conditions += [executions.c.subject_uid.in_(seen), owned]
-    if "since" in filters:
-        conditions.append(executions.c.created_at >= filters["since"])
-    if "until" in filters:
-        conditions.append(executions.c.created_at < filters["until"])
-    return conditions

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select, update
 
 from store.caller import Tenant
 from store.database import Database
+from store.execution_lists import execution_page, open_executions
 from store.executions import (
     Accepted,
     BlockEnd,
@@ -21,7 +22,6 @@ from store.executions import (
     Executions,
     NewExecution,
     forget_keys,
-    open_executions,
     record_ended,
     workflow_id_of,
 )
@@ -71,6 +71,11 @@ class Store:
             return getattr(Executions(connection, self.tenant), name)(*args, **named)
 
         return await self.database.write(work)
+
+    async def page(self, filters: dict[str, Any], *, before: Any, limit: int) -> list[Any]:
+        return await self.database.read(
+            lambda connection: execution_page(connection, self.tenant, filters, before=before, limit=limit)
+        )
 
     async def rows(self, table: Any) -> list[Any]:
         return await self.database.read(lambda connection: list(connection.execute(select(table))))
@@ -297,7 +302,7 @@ class TestListing:
         rival = Store(store.database, other_tenant)
         assert await rival("find", made.execution_id) is None
         assert await rival("blocks", made.execution_id) == {}
-        assert await rival("page", {}, before=None, limit=10) == []
+        assert await rival.page({}, before=None, limit=10) == []
         assert not await rival("end", made.execution_id, ExecutionStatus.CANCELLED, None, None)
         await rival("mark", made.execution_id, ExecutionStatus.RUNNING)
         await rival("withdraw", made.execution_id)
@@ -312,7 +317,7 @@ class TestListing:
         wanted = [(at, one.execution_id) for at, one in zip(times, made, strict=True)]
         seen: list[tuple[datetime, str]] = []
         before = None
-        while page := await store("page", {}, before=before, limit=2):
+        while page := await store.page({}, before=before, limit=2):
             seen += [(row.created_at, row.execution_id) for row in page]
             before = seen[-1]
         assert seen == sorted(wanted, reverse=True)
@@ -339,7 +344,7 @@ class TestListing:
         await store("accept", wanted)
         for decoy in (new(), new(verifier="aXb/Verifier/x@1.0.0"), new(verifier="a_b/Verifier/xy@1.0.0")):
             await store("accept", decoy)
-        page = await store("page", filters, before=None, limit=10)
+        page = await store.page(filters, before=None, limit=10)
         assert [row.execution_id for row in page] == [wanted.execution_id]
 
     async def test_a_bound_caller_sees_neither_other_subjects_nor_other_owners(self, store: Store) -> None:
@@ -348,7 +353,7 @@ class TestListing:
         other = new(subject_uid="elsewhere", owner_uid="mine")
         for one in (mine, shared, other):
             await store("accept", one)
-        page = await store("page", {"subjects": ["agent", "mine"]}, before=None, limit=10)
+        page = await store.page({"subjects": ["agent", "mine"]}, before=None, limit=10)
         assert [row.execution_id for row in page] == [mine.execution_id]
 
     async def test_open_executions_are_oldest_first_across_tenants_and_go_on_from_a_mark(
