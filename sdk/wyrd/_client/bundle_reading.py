@@ -82,7 +82,7 @@ class _Reading:
             documents = read_documents(content)
         except YamlRefused as refused:
             first = refused.faults[0]
-            raise _broken(f"{path}:{first.line}:{first.column}", first.message) from None
+            raise _broken(path, f"line {first.line}, column {first.column}: {first.message}") from None
         if len(documents) != 1 or documents[0].file_tags or documents[0].not_finite:
             raise _broken(path, "is not one document of plain data")
         return documents[0].value
