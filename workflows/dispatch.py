@@ -35,6 +35,6 @@ class DispatchWorkflow:
                 cause = error.cause
                 if isinstance(cause, ApplicationError) and cause.details:
                     # The activity recorded the end itself.
-                    raise ApplicationError(str(cause), type=cause.type, non_retryable=True) from None
+                    raise ApplicationError(cause.message, type=cause.type, non_retryable=True) from None
         await calls.end_dispatch(EndDispatch(code=code, message=message, **of))
         raise ApplicationError(message, type=code, non_retryable=True)

@@ -61,7 +61,7 @@ class Desk:
         found = (await self.stack.ended(execution_id))["dispatches"]
         for one in found:
             handle = self.stack.client.get_workflow_handle(one["workflow_id"])
-            await asyncio.wait([asyncio.ensure_future(handle.result())], timeout=60)
+            await asyncio.wait_for(asyncio.gather(handle.result(), return_exceptions=True), 60)
         dispatches: list[dict[str, Any]] = (await self.stack.status(execution_id))["dispatches"]
         return dispatches
 

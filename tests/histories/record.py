@@ -12,9 +12,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from temporalio.client import WorkflowHistory
+
 from examples.scripted_provider import Reply, ScriptedProvider
-from tests.e2e.stack import Stack, agent_spec, asserting, coded, in_process, judged
+from tests.e2e.stack import (
+    Bound,
+    Stack,
+    agent_spec,
+    asserting,
+    card,
+    coded,
+    in_process,
+    judged,
+    sibling,
+)
+from tests.receivers import Answer, plain, receiving
 from tests.servers import temporal_server
+from workflows import contracts
 
 HERE = Path(__file__).parent
 BUSY = Reply(status=503, error={"message": "busy", "type": "server_error"})
@@ -130,6 +144,45 @@ async def timed_out(stack: Stack, provider: ScriptedProvider) -> str:
     return execution_id
 
 
+async def reacting(folder: Path, home: Path, temporal: str) -> None:
+    """A failed submit that starts the delivery of an Operator, that delivery, one that its receiver
+    refuses, and one that is found after its deadline."""
+    async with (
+        receiving(plain) as hook,
+        in_process(home, temporal, operator_destinations=("127.0.0.1",)) as stack,
+    ):
+        name = "told"
+        operator = {"kind": "http", "method": "post", "url": f"{hook.url}/hook"}
+        entry = {"verifier": sibling("Verifier", name), "on_failure": [operator]}
+        spec = {"inputs": {"a": {"type": "json"}}, "requirements": [asserting("inputs.a", "is_truthy")]}
+        service = card("Service", "told-desk", {"verified_by": [entry]})
+        uids = await stack.declare(card("Verifier", name, spec), service)
+        for title, answer in (("delivered", Answer()), ("refused", Answer(400))):
+            hook.next(answer)
+            execution_id = await stack.submit(Bound(uids[name], uids["told-desk"]), a=0)
+            (dispatch,) = (await stack.ended(execution_id))["dispatches"]
+            handle = stack.client.get_workflow_handle(dispatch["workflow_id"])
+            await asyncio.gather(handle.result(), return_exceptions=True)
+            write(folder / f"{title}.json", await handle.fetch_history())
+        write(folder / "reacted.json", await stack.history(execution_id))
+        late = await stack.client.start_workflow(
+            contracts.DISPATCH_WORKFLOW,
+            contracts.DispatchStart(
+                tenant_id=stack.tenant.id, tenant_slug=stack.tenant.slug, dispatch_id="late", seconds=-1
+            ),
+            id="late",
+            task_queue=contracts.QUEUE,
+        )
+        await asyncio.gather(late.result(), return_exceptions=True)
+        write(folder / "late.json", await late.fetch_history())
+
+
+def write(path: Path, history: WorkflowHistory) -> None:
+    # Failures carry stack traces; where this checkout lies is nobody's business.
+    text = history.to_json().replace(f"{HERE.parents[1]}/", "")
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 Scenario = Callable[[Stack, ScriptedProvider], Awaitable[str]]
 ORDINARY: list[Scenario] = [
     assertions,
@@ -155,10 +208,10 @@ async def record(folder: Path) -> None:
             async with in_process(place, temporal, deployments=deployments, **options) as stack:
                 for scenario in scenarios:
                     execution_id = await scenario(stack, provider)
-                    history = await stack.history(execution_id)
-                    # Failures carry stack traces; where this checkout lies is nobody's business.
-                    text = history.to_json().replace(f"{HERE.parents[1]}/", "")
-                    (folder / f"{scenario.__name__}.json").write_text(text + "\n", encoding="utf-8")
+                    write(folder / f"{scenario.__name__}.json", await stack.history(execution_id))
+        place = Path(home) / "reacting"
+        place.mkdir()
+        await reacting(folder, place, temporal)
 
 
 if __name__ == "__main__":

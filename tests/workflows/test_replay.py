@@ -13,9 +13,8 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from activities.temporal import workflow_runner
+from activities.temporal import WORKFLOWS, workflow_runner
 from tests.e2e.stack import largest_payload
-from workflows.verification import VerificationWorkflow
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("*.json"))
 PAYLOAD_CEILING = 64 * 1024
@@ -23,7 +22,7 @@ PAYLOAD_CEILING = 64 * 1024
 
 def replayer() -> Replayer:
     return Replayer(
-        workflows=[VerificationWorkflow],
+        workflows=list(WORKFLOWS),
         data_converter=pydantic_data_converter,
         workflow_runner=workflow_runner(),
     )
@@ -40,6 +39,10 @@ def test_there_are_histories() -> None:
         "cancelled",
         "timed_out",
         "retried",
+        "reacted",
+        "delivered",
+        "refused",
+        "late",
     }
 
 
