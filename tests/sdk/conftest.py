@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.sdk.bundled import Bundled, stored_bundle
 from tests.sdk.peer import KEY, Peer, running
 from wyrd.client import WyrdClient
+from wyrd.registry import Cards
 
 _VARIABLES = ("WYRD_SERVER_URL", "WYRD_GRPC_URL", "WYRD_ACCESS_TOKEN", "WYRD_API_KEY", "WYRD_HOME")
 
@@ -46,3 +48,13 @@ def unused_port() -> Iterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def pulled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bundled, Path]:
+    """A bundle, pulled once, with what is in it. Tests that change it change a copy."""
+    folder = tmp_path_factory.mktemp("pulled") / "bundle"
+    with running() as one, WyrdClient(one.url, KEY) as client:
+        stored = stored_bundle(one)
+        Cards(client).pull(stored.ref, folder)
+    return stored, folder

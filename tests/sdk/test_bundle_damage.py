@@ -10,22 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.sdk.bundled import FILES, Bundled, base64_digest, stored_bundle
-from tests.sdk.peer import Peer
-from wyrd import Cards, WyrdClient, WyrdError, WyrdState
+from tests.sdk.bundled import FILES, Bundled, base64_digest
+from wyrd import WyrdError, WyrdState
 
 MANIFEST = "metadata.yaml"
 
 
 @pytest.fixture
-def stored(peer: Peer) -> Bundled:
-    return stored_bundle(peer)
-
-
-@pytest.fixture
-def bundle(stored: Bundled, client: WyrdClient, tmp_path: Path) -> Path:
-    Cards(client).pull(stored.ref, tmp_path / "bundle")
-    return tmp_path / "bundle"
+def bundle(pulled: tuple[Bundled, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pulled[1], tmp_path / "bundle"))
 
 
 def refusal(folder: Path) -> WyrdError:
@@ -186,8 +179,8 @@ def test_a_damaged_bundle_is_refused_by_the_file_at_fault(fault: str, bundle: Pa
     assert error.details["path"] in error.message
 
 
-def test_a_card_that_nothing_refers_to_is_refused(peer: Peer, stored: Bundled, bundle: Path) -> None:
-    uid = stored.verifier["uid"]
+def test_a_card_that_nothing_refers_to_is_refused(pulled: tuple[Bundled, Path], bundle: Path) -> None:
+    uid = pulled[0].verifier["uid"]
     for path in (ROOT, "cards/root/relationships.yaml"):
         file = bundle / path
         document = yaml.safe_load(file.read_text("utf-8"))

@@ -21,18 +21,16 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Tracer
 
 import wyrd
-from tests.sdk.bundled import stored_bundle
-from tests.sdk.peer import Peer
-from wyrd import Cards, WyrdClient, WyrdState, otel
+from tests.sdk.bundled import Bundled
+from wyrd import WyrdState, otel
 from wyrd.runs import Run
 
 SDK = Path(wyrd.__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def state(peer: Peer, client: WyrdClient, tmp_path: Path) -> WyrdState:
-    Cards(client).pull(stored_bundle(peer).ref, tmp_path / "bundle")
-    return WyrdState.from_path(tmp_path / "bundle", client)
+def state(pulled: tuple[Bundled, Path]) -> WyrdState:
+    return WyrdState.from_path(pulled[1])
 
 
 class Spans:
@@ -291,14 +289,12 @@ def test_a_span_that_takes_no_attributes_breaks_nothing(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_run_needs_no_opentelemetry_and_loads_none(
-    installed: bool, state: WyrdState, tmp_path: Path
-) -> None:
+def test_a_run_needs_no_opentelemetry_and_loads_none(installed: bool, pulled: tuple[Bundled, Path]) -> None:
     hidden = "" if installed else "sys.modules['opentelemetry'] = None\n"
     code = (
         f"import sys\n{hidden}"
         "import wyrd\n"
-        f"state = wyrd.WyrdState.from_path({str(tmp_path / 'bundle')!r})\n"
+        f"state = wyrd.WyrdState.from_path({str(pulled[1])!r})\n"
         "with state.run('policy') as run, run.for_card('policy'):\n    pass\n"
         "assert not any(name.startswith('opentelemetry.') for name in sys.modules)\n"
         "import wyrd.otel\n"
@@ -308,7 +304,7 @@ def test_a_run_needs_no_opentelemetry_and_loads_none(
         code += (
             "assert wyrd.otel.install_run_correlation() is False\n"
             "client = wyrd.WyrdClient(credential='t')\n"
-            f"state = wyrd.WyrdState.from_path({str(tmp_path / 'bundle')!r}, client)\n"
+            f"state = wyrd.WyrdState.from_path({str(pulled[1])!r}, client)\n"
             "for call in (lambda: wyrd.otel.span_exporter(client), state.start_telemetry):\n"
             "    try: call()\n"
             "    except ImportError as error: assert 'wyrd-temporal[otel]' in str(error), error\n"
