@@ -14,12 +14,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
+from opentelemetry import trace
 
 import wyrd
+from wyrd.errors import WyrdError
 from wyrd.verify import Execution, File, VerificationResult
 
 HERE = Path(__file__).parent
@@ -117,14 +121,79 @@ def judge_letters(state: wyrd.WyrdState) -> None:
         show(result, {"letter": (HERE / name).read_text(encoding="utf-8")})
 
 
-def answer_questions(state: wyrd.WyrdState) -> None:
-    """Answer each question and verify the answer and its ticket before they go out."""
-    for ticket_id, order_id, question, answer in QUESTIONS:
-        say(f"  {ticket_id} {question!r} -> {answer!r}")
-        with state.run() as run:
+def answered(question: str, answer: str) -> str:
+    """The desk's own work on one question, as its spans tell of it. The answers are written above: what a
+    model would say is not what this demo is about."""
+    tracer = trace.get_tracer("support-desk")
+    with tracer.start_as_current_span("answer"):
+        with tracer.start_as_current_span("look up order"):
+            pass
+        with tracer.start_as_current_span("chat", kind=trace.SpanKind.CLIENT) as call:
+            call.set_attribute("gen_ai.request.model", "desk-1")
+            call.set_attribute("gen_ai.usage.output_tokens", len(answer.split()))
+    return answer
+
+
+def answer_questions(state: wyrd.WyrdState) -> str:
+    """Answer each question; verify the answer and its ticket before they go out, and record the ticket.
+    The last trace's id."""
+    trace_id = ""
+    for ticket_id, order_id, question, words in QUESTIONS:
+        with state.run() as run, trace.get_tracer("support-desk").start_as_current_span("request") as span:
+            trace_id = trace.format_trace_id(span.get_span_context().trace_id)
+            answer = answered(question, words)
+            say(f"  {ticket_id} {question!r} -> {answer!r}")
             show(run.observe.verify("no-sure-refund", answer=answer))
             ticket = {"ticket_id": ticket_id, "answer": answer, "order_id": order_id, "customer": "c-7"}
             show(run.for_card("agent").observe.verify("ticket-complete", ticket=ticket))
+            run.for_card("agent").observe.record(
+                "vala.datasets.tickets",
+                {
+                    "ticket_id": ticket_id,
+                    "question": question,
+                    "answer": answer,
+                    "refund": "refund" in answer,
+                },
+            )
+    return trace_id
+
+
+JOIN = """
+SELECT t.run_id, t.question, t.answer, r.verdict, r.verifier_version
+FROM vala.datasets.tickets AS t
+JOIN vala.verification.results AS r ON r.run_id = t.run_id
+WHERE t.ticket_id = $1
+ORDER BY r.verifier
+"""
+
+
+def ask_bifrost(client: wyrd.WyrdClient, trace_id: str) -> None:
+    """The tickets beside their verdicts, and the spans of one request."""
+    bifrost = wyrd.Bifrost(client)
+    say("  " + " ".join(JOIN.split()).replace("$1", "'T-2'"))
+    for row in eventually(lambda: bifrost.sql(JOIN, ["T-2"]).to_arrow().to_pylist(), 2):
+        say(f"    run {row['run_id'][:13]}…  {row['verdict']:<7}  {row['question']}  {row['answer']}")
+    say(f"\n  the timeline of trace {trace_id}")
+    depths: dict[str, int] = {}
+    for span in eventually(lambda: bifrost.trace_timeline(trace_id), 4):
+        depths[span["span_id"]] = depth = depths.get(span.get("parent_span_id", ""), -1) + 1
+        model = span["attributes"].get("gen_ai.request.model", "")
+        say(f"    {'  ' * depth + span['name']:<24} {span['duration_ms']:>4} ms  {span['kind']:<8} {model}")
+
+
+def eventually(read: Callable[[], list[Any]], count: int) -> list[Any]:
+    """What is stored becomes visible a moment later; ask again until it has."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            found = read()
+        except WyrdError as error:
+            if error.status != 404 or time.monotonic() > deadline:
+                raise
+            found = []
+        if len(found) >= count or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)
 
 
 def run(home: Path, provider: ScriptedProvider, *, real: bool) -> None:
@@ -142,8 +211,13 @@ def run(home: Path, provider: ScriptedProvider, *, real: bool) -> None:
         state = wyrd.WyrdState.declare(HERE / "support-desk.yaml", client)
         say(f"  {state.root_ref}")
         if not real:
-            say("\n== Answer questions; verify each answer in the request")
-            answer_questions(state)
+            say("\n== Answer questions; verify each answer, record its ticket and its trace")
+            state.start_bifrost()
+            state.start_telemetry()
+            trace_id = answer_questions(state)
+            state.flush()
+            say("\n== Ask Bifrost what was recorded")
+            ask_bifrost(client, trace_id)
         judge = "OpenAI" if real else "a SCRIPTED provider on loopback (no model was called)"
         say(f"\n== Submit refund letters; judged by {judge}")
         judge_letters(state)
