@@ -137,10 +137,10 @@ class Courier:
         # From here on the destination is known to be fit for the credential.
         headers = httpx.Headers(
             {
-                "host": url.netloc.decode("ascii"),
-                "user-agent": "wyrd",
-                "accept": "*/*",
-                "accept-encoding": "identity",
+                "Host": url.netloc.decode("ascii"),
+                "User-Agent": "wyrd",
+                "Accept": "*/*",
+                "Accept-Encoding": "identity",
             }
         )
         headers.update(request.headers)
@@ -219,12 +219,12 @@ def _credential(request: DispatchRequest, secret: Mapping[str, str] | None) -> d
     if secret is None:
         return {}
     if request.provider == "slack":
-        return {"authorization": f"Bearer {secret['bot_token']}"}
+        return {"Authorization": f"Bearer {secret['bot_token']}"}
     if request.auth_scheme == "bearer":
-        return {"authorization": f"Bearer {secret['token']}"}
+        return {"Authorization": f"Bearer {secret['token']}"}
     if request.auth_scheme == "basic":
         pair = f"{secret['username']}:{secret['password']}".encode()
-        return {"authorization": f"Basic {base64.b64encode(pair).decode('ascii')}"}
+        return {"Authorization": f"Basic {base64.b64encode(pair).decode('ascii')}"}
     if request.auth_scheme == "header" and request.auth_header is not None:
         return {request.auth_header: secret["value"]}
     return {}

@@ -65,7 +65,7 @@ def _slack(channel: SlackChannel, fields: Fields) -> DispatchRequest:
     return DispatchRequest(
         provider="slack",
         connection=channel.connection,
-        headers={"content-type": "application/json; charset=utf-8"},
+        headers={"Content-Type": "application/json; charset=utf-8"},
         body=_json({"channel": channel.channel_id, "text": _cut(text, SLACK_TEXT)}),
     )
 
@@ -85,7 +85,7 @@ def _pager_duty(channel: PagerDutyChannel, fields: Fields) -> DispatchRequest:
     return DispatchRequest(
         provider="pager_duty",
         connection=channel.connection,
-        headers={"content-type": "application/json"},
+        headers={"Content-Type": "application/json"},
         body=_json({"event_action": "trigger", "dedup_key": dedup_key, "payload": payload}),
     )
 
@@ -94,7 +94,7 @@ def _http(spec: HttpOperator, fields: Fields) -> DispatchRequest:
     headers = {name: filled_header(value, fields) for name, value in spec.headers.items()}
     body = None if spec.body is None else _json(filled_leaves(spec.body, fields))
     if body is not None and "content-type" not in {name.lower() for name in headers}:
-        headers["content-type"] = "application/json"
+        headers["Content-Type"] = "application/json"
     return DispatchRequest(
         provider="http",
         connection=None if spec.auth is None else spec.auth.connection,

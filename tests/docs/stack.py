@@ -33,8 +33,10 @@ def running(home: Path) -> Iterator[dict[str, str]]:
         home.mkdir(parents=True)
         (home / "gateway.yaml").write_text(yaml.safe_dump({"deployments": deployments}), encoding="utf-8")
         command = [sys.executable, "-m", "wyrd.cli", "up", "--home", str(home), "--port", "0"]
+        # The page about Operators has a receiver on this machine.
+        allowing = {**os.environ, "WYRD_OPERATOR_DESTINATIONS": "127.0.0.1"}
         with subprocess.Popen(
-            [*command, "--format", "json"], stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            [*command, "--format", "json"], env=allowing, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         ) as process:
             try:
                 addresses = _ready(process, home)

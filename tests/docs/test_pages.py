@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from engine.failure import ReasonKind
 from store.caller import Role
+from store.dispatches import DispatchFault
 from store.settings import Settings
 from tests.docs.fences import PAGES, ROOT, commands, fits
 from tests.docs.fences import Block as Fence
@@ -19,6 +20,7 @@ from tests.docs.generated import COMMANDS, ERRORS, commands_page, errors_page
 from workflows import contracts
 from wyrd.cards.comparison import PARAMETERS, SCALAR_OPERATORS
 from wyrd.cards.media import FORMATS
+from wyrd.cards.rules.operator_rules import TEMPLATE_FIELDS
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -47,7 +49,7 @@ def test_the_settings_table_names_every_setting_with_its_default() -> None:
 
 
 def _shown(default: Any) -> str:
-    if default is None:
+    if default is None or default == ():
         return ""
     assert not isinstance(default, SecretStr)
     if isinstance(default, bool):
@@ -75,8 +77,14 @@ def test_the_result_page_lists_every_reason_kind() -> None:
 def test_the_production_page_lists_every_role_queue_and_search_attribute() -> None:
     page = text_of("docs/run-in-production.md")
     names = {role.value for role in Role} | {contracts.QUEUE, *contracts.QUEUE_OF_KIND.values()}
+    names.add(contracts.QUEUE_NOTIFY)
     names |= {attribute.name for attribute in contracts.SEARCH_ATTRIBUTES}
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+def test_the_operator_page_lists_every_field_and_every_fault_of_a_delivery() -> None:
+    words = set(re.findall(r"`([a-z_]+)`", text_of("docs/operators.md")))
+    assert (TEMPLATE_FIELDS | set(DispatchFault)) - words == set()
 
 
 LIMITS: dict[str, bool] = {

@@ -128,7 +128,7 @@ def test_a_nasty_value_is_harmless_wherever_it_stands() -> None:
 
 
 def test_a_body_is_json_unless_its_author_says_another_content_type() -> None:
-    assert made(http(body={"a": 1})).headers == {"content-type": "application/json"}
+    assert made(http(body={"a": 1})).headers == {"Content-Type": "application/json"}
     own = made(http(body={"a": 1}, headers={"Content-Type": "application/vnd.desk+json"}))
     assert own.headers == {"Content-Type": "application/vnd.desk+json"}
     assert (made(http()).body, made(http()).headers) == (None, {})
