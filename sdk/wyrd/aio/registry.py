@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from wyrd._client import declaration, registry
+from wyrd._client.card_files import CardFiles
 from wyrd._client.envelope import CardEnvelope
 from wyrd._client.pulling import PullSummary, pull
 from wyrd.aio.client import WyrdClient
@@ -24,13 +25,17 @@ class Cards:
     def __init__(self, client: WyrdClient | None = None) -> None:
         self._client = client or WyrdClient()
 
-    async def declare(self, path: str | os.PathLike[str]) -> DeclareReceipt:
+    async def declare(
+        self, path: str | os.PathLike[str], *, files: CardFiles | None = None
+    ) -> DeclareReceipt:
         """Declare the Card file (or folder) and all it refers to; `root` and `outcomes` come back.
 
+        `files` are those of Cards that have any, such as the data of a baseline: by `space/Kind/name`,
+        one path or several. Only what the server lacks is uploaded.
         Errors: CLI_400_CARD_LOAD with diagnostics before any request; REGISTRY_409_SPEC_DRIFT,
         REGISTRY_422_UNRESOLVED_DEPENDENCY, REGISTRY_507_ARTIFACT_VERIFY_FAILED.
         """
-        return await self._client._run(declaration.declare(self._client.server_url, path))
+        return await self._client._run(declaration.declare(self._client.server_url, path, files=files))
 
     async def get(self, ref: CardRef | str) -> CardEnvelope:
         """One exact Card."""

@@ -33,6 +33,13 @@ def add_to(app: typer.Typer) -> None:
 def declare(
     path: Annotated[Path, typer.Argument(help="A Card file, or a folder with one root Card.")],
     check: Annotated[bool, typer.Option("--check", help="Only check, offline; declare nothing.")] = False,
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CARD=PATH",
+            help="A file or folder that belongs to a declared Card, as space/Kind/name=path.",
+        ),
+    ] = None,
     server: Server = None,
     format: Form = Format.TEXT,
 ) -> None:
@@ -41,7 +48,7 @@ def declare(
         _check(path, format)
         return
     with working(f"declaring {path}", format):
-        receipt = Cards(client(server)).declare(path)
+        receipt = Cards(client(server)).declare(path, files=_files(file or []))
     if format is Format.JSON:
         to_json(receipt.model_dump(mode="json"))
         return
@@ -50,6 +57,18 @@ def declare(
         ((one.card_ref.pinned, one.outcome.value, outcome(one.status.value)) for one in receipt.outcomes),
     )
     terminal().print(f"root: {receipt.root}", markup=False)
+
+
+def _files(given: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in given:
+        card, separator, path = one.partition("=")
+        if not separator or not path:
+            raise WyrdError(
+                Code.CLIENT_400_CONFIG_INVALID, f"{one[:200]!r} does not read CARD=PATH", field="--file"
+            )
+        found.setdefault(card, []).append(path)
+    return found
 
 
 def _check(path: Path, form: Format) -> None:
