@@ -20,7 +20,7 @@ from store.dispatches import (
     overdue_dispatches,
     unstarted_dispatches,
 )
-from wyrd.wire.ids import uuid7
+from wyrd.wire.ids import is_uuid7, uuid7
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 UNREACHABLE = DispatchError(DispatchFault.DESTINATION_UNREACHABLE, "nobody there")
@@ -49,17 +49,25 @@ async def write(database: Database, tenant: Tenant, work: Callable[[Dispatches],
 def test_p20_the_id_follows_from_tenant_execution_binding_and_operator(
     tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    found = dispatch_id_of(tenant, "e", "b", "o")
-    assert uuid.UUID(found).version == 5
-    assert found == dispatch_id_of(tenant, "e", "b", "o")
+    one, two = uuid7(), uuid7()
+    found = dispatch_id_of(tenant, one, "b", "o")
+    assert found == dispatch_id_of(tenant, one, "b", "o")
     others = {
-        dispatch_id_of(other_tenant, "e", "b", "o"),
-        dispatch_id_of(tenant, "f", "b", "o"),
-        dispatch_id_of(tenant, "e", "c", "o"),
-        dispatch_id_of(tenant, "e", "b", "p"),
-        dispatch_id_of(tenant, "eb", "", "o"),
+        dispatch_id_of(other_tenant, one, "b", "o"),
+        dispatch_id_of(tenant, two, "b", "o"),
+        dispatch_id_of(tenant, one, "c", "o"),
+        dispatch_id_of(tenant, one, "b", "p"),
+        dispatch_id_of(tenant, one, "bo", ""),
     }
     assert len(others | {found}) == 6
+
+
+def test_published_clients_read_the_id_since_it_has_the_form_of_a_uuid7(tenant: Tenant) -> None:
+    one = uuid7()
+    found = dispatch_id_of(tenant, one, "b", "o")
+    assert is_uuid7(found)
+    assert uuid.UUID(found).variant == uuid.RFC_4122
+    assert found[:13] == one[:13]
 
 
 async def test_p65_a_dispatch_that_is_there_stays_as_it_is(database: Database, tenant: Tenant) -> None:
