@@ -133,7 +133,8 @@ class Courier:
         body: str | None,
     ) -> _Answer:
         port = url.port or (443 if url.scheme == "https" else 80)
-        addresses = await self._destinations.screened(url.host, port)
+        host = url.raw_host.decode("ascii")
+        addresses = await self._destinations.screened(host, port)
         # From here on the destination is known to be fit for the credential.
         headers = httpx.Headers(
             {
@@ -147,15 +148,15 @@ class Courier:
         headers.update(own)
         headers.update(_credential(request, secret))
         content = None if body is None else _body(request, secret, body).encode("ascii")
-        unreachable = Undeliverable(DispatchFault.DESTINATION_UNREACHABLE, f"{url.host} has no address")
+        unreachable = Undeliverable(DispatchFault.DESTINATION_UNREACHABLE, f"{host} has no address")
         for address in addresses:
             # The screened address itself is connected to: a second look-up could answer another one.
             pinned = url.copy_with(host=address)
             try:
-                return await self._exchange(method, pinned, headers, content, url.host)
+                return await self._exchange(method, pinned, headers, content, host)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 unreachable = Undeliverable(
-                    DispatchFault.DESTINATION_UNREACHABLE, f"no connection to {url.host} port {port}"
+                    DispatchFault.DESTINATION_UNREACHABLE, f"no connection to {host} port {port}"
                 )
             except httpx.LocalProtocolError:
                 raise Undeliverable(
@@ -164,7 +165,7 @@ class Courier:
             except httpx.TransportError:
                 raise Undeliverable(
                     DispatchFault.DESTINATION_UNREACHABLE,
-                    f"the connection to {url.host} was lost before its answer",
+                    f"the connection to {host} was lost before its answer",
                 ) from None
         raise unreachable
 

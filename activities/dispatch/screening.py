@@ -61,6 +61,13 @@ class Destinations:
                 hosts.add(item.lower().rstrip("."))
         return cls(frozenset(hosts), tuple(networks))
 
+    def names(self, host: str) -> bool:
+        """Whether the configuration allows that host, by its name or as the address that it is."""
+        try:
+            return any(ip_address(host) in network for network in self.networks)
+        except ValueError:
+            return host.lower().rstrip(".") in self.hosts
+
     async def screened(self, host: str, port: int) -> list[str]:
         """The addresses of a host, every one of them fit to be connected to.
 

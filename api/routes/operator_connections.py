@@ -5,16 +5,19 @@ Secrets are taken and never answered.
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, SecretStr, TypeAdapter, ValidationError
 
+from activities.dispatch.screening import Destinations
 from api.dependencies import Calling, Router, Serving, json_body
 from api.problems import refused_request
 from api.services import Services
 from store.caller import Caller, Permission
 from store.connections import DISABLED, Connections, NewConnection, OperatorConnection
+from store.settings import Settings
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.connections import (
     BasicSecret,
@@ -61,6 +64,7 @@ async def create(request: Request, caller: Calling, serving: Serving) -> Connect
     """A new connection, active at once."""
     caller.require(Permission.CONNECTIONS_MANAGE)
     body: Any = await _body(request, _CREATE)
+    _require_encrypted(body, serving.settings)
     new = NewConnection(body.provider, body.name, _secret(body) or {}, **_shown(body))
     return await _changed(serving, caller, lambda repository: repository.create(serving.sealer, new))
 
@@ -83,6 +87,7 @@ async def update(connection_id: str, request: Request, caller: Calling, serving:
     """Change what the body names; a new secret replaces the old one."""
     caller.require(Permission.CONNECTIONS_MANAGE)
     body: Any = await _body(request, _UPDATE)
+    _require_encrypted(body, serving.settings)
     changes = {name: getattr(body, name) for name in ("name", "status") if name in body.model_fields_set}
     changes |= _shown(body)
 
@@ -123,6 +128,18 @@ async def _body(request: Request, models: Mapping[str, type[BaseModel]]) -> Base
             for fault in error.errors(include_url=False)
         ]
         raise refused_request(RequestValidationError(found), Code.OPERATOR_400_INVALID_CONNECTION) from None
+
+
+def _require_encrypted(body: Any, settings: Settings) -> None:
+    """Refuse an origin that a secret would travel to unencrypted, unless the settings allow its host."""
+    origin = getattr(body, "origin", None)
+    if origin is None or origin.startswith("https://"):
+        return
+    host = urlsplit(origin).hostname or ""
+    if not Destinations.allowing(settings.operator_destinations).names(host):
+        raise _invalid(
+            "origin", "a secret is sent by https only, unless the server's settings allow the host"
+        )
 
 
 def _invalid(field: str, reason: str) -> WyrdError:

@@ -174,6 +174,8 @@ async def test_another_key_cannot_open_a_secret_and_says_so(
         (http(BEARER, origin="https://desk.example/path"), "origin"),
         (http(BEARER, origin="https://user@desk.example"), "origin"),
         (http(BEARER, origin="ftp://desk.example"), "origin"),
+        (http(BEARER, origin="http://desk.example"), "origin"),
+        (http(BEARER, origin="http://127.0.0.1:8080"), "origin"),
         (http(BEARER, origin="https://desk.example:port"), "origin"),
         (http({"scheme": "digest"}), "auth"),
         (http({"scheme": "bearer"}), "auth.token"),
@@ -214,6 +216,19 @@ async def test_a_patch_that_says_nothing_usable_is_refused(
     assert told["details"]["field"] == field
 
 
+async def test_a_secret_goes_unencrypted_only_where_the_settings_allow_the_host(
+    client: httpx.AsyncClient, services: Services, admin: Person
+) -> None:
+    allowed = ("hooks.internal", "10.0.0.0/8")
+    services.settings = services.settings.model_copy(update={"operator_destinations": allowed})
+    for number, origin in enumerate(("http://hooks.internal", "http://10.1.2.3:8080")):
+        made = await create(client, admin, http(BEARER, origin=origin, name=f"hook-{number}"))
+        assert made["origin"] == origin
+    for origin in ("http://11.1.2.3", "http://internal", "http://hooks.internal.example"):
+        answer = await client.post(PATH, json=http(BEARER, origin=origin), headers=admin.headers)
+        assert answer.json()["details"]["field"] == "origin"
+
+
 async def test_an_origin_is_kept_in_its_one_form(client: httpx.AsyncClient, admin: Person) -> None:
     made = await create(client, admin, http(BEARER, origin="HTTPS://Desk.Example:443/"))
     assert made["origin"] == "https://desk.example"
@@ -227,8 +242,8 @@ async def test_only_administrators_come_near_connections(
     other = await person(services, "acme", role.value, role)
     one = f"{PATH}/{made['connection_id']}"
     for method, path in (("POST", PATH), ("GET", PATH), ("GET", one), ("PATCH", one), ("DELETE", one)):
-        body = {"json": PAGER} if method in ("POST", "PATCH") else {}
-        answer = await client.request(method, path, headers=other.headers, **body)
+        body = PAGER if method in ("POST", "PATCH") else None
+        answer = await client.request(method, path, headers=other.headers, json=body)
         assert (answer.status_code, answer.json()["code"]) == (403, Code.PERMISSION_403_DENIED_RBAC.value)
 
 

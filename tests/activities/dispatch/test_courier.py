@@ -108,6 +108,12 @@ async def test_a_credential_goes_where_its_scheme_says(
     assert receiver.received[0].headers[name] == value
 
 
+async def test_a_path_arrives_as_it_was_escaped(receiver: Receiver) -> None:
+    target = "/a%2Fb%3Fc%23d/%2e%2e%20%E2%98%83/x?g=%26%3D%2B%25&empty="
+    assert fault(await attempt(to(f"{receiver.url}{target}"))) is None
+    assert receiver.received[0].target == target
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def test_the_authored_method_is_used(receiver: Receiver, method: str) -> None:
     assert fault(await attempt(to(receiver.url, method=method))) is None
