@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from wyrd._client.credentials import resolve_credential
 from wyrd._client.flow import Flow, T
@@ -80,3 +81,7 @@ class WyrdClient:
 
     def _run(self, flow: Flow[T]) -> T:
         return self._transport.run(flow)
+
+    def _blocking(self) -> Callable[[Flow[Any]], Any]:
+        """What drives flows in a background thread."""
+        return self._transport.run

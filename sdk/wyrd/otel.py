@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wyrd._client.accounts import account_of
+from wyrd._client.state import NEEDS_EXTRA
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -30,8 +31,6 @@ __all__ = [
     "metric_exporter",
     "span_exporter",
 ]
-
-NEEDS_EXTRA = "telemetry needs OpenTelemetry's SDK and OTLP exporter: pip install 'wyrd-temporal[otel]'"
 
 
 def install_run_correlation(provider: Any = None) -> bool:

@@ -189,4 +189,4 @@ def test_http_auth_keeps_the_token_from_other_servers(client: WyrdClient) -> Non
 
 def test_no_representation_shows_the_secret(client: WyrdClient) -> None:
     assert KEY not in repr(client)
-    assert KEY not in repr(client._transport._credential)
+    assert KEY not in repr(client._transport.credential)

@@ -13,8 +13,9 @@ from wyrd._client import tables
 from wyrd._client.calls import Call
 from wyrd._client.flow import Flow
 from wyrd._client.recording import Batch, RowsRefused
-from wyrd.errors import WyrdError
+from wyrd.errors import Code, WyrdError
 from wyrd.wire.bifrost import BatchAccepted, FieldSpec
+from wyrd.wire.ids import uuid7
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 JSON_ROWS = 32
@@ -29,12 +30,20 @@ class Body:
     content_type: str
 
 
-def post(server_url: str, table: str, batch_id: str, body: Body) -> Flow[BatchAccepted]:
-    """One attempt: a batch that was stored before is acknowledged again."""
+def post(
+    server_url: str, table: str, batch_id: str, body: Body, *, repeated: bool = False
+) -> Flow[BatchAccepted]:
+    """One attempt, or a few: a batch that was stored before is acknowledged again."""
     path = tables.table_path(*tables.split_name(table), "/batches")
     if body.content_type == ARROW_STREAM:
         path = f"{path}?{urlencode({'batch_id': batch_id})}"
-    call = Call("POST", path, content=body.content, headers={"content-type": body.content_type})
+    call = Call(
+        "POST",
+        path,
+        content=body.content,
+        headers={"content-type": body.content_type},
+        idempotency_key=f"bifrost-batch-{batch_id}" if repeated else None,
+    )
     return (yield from call.model(server_url, BatchAccepted))
 
 
@@ -61,6 +70,20 @@ def arrow_body(batch: Any) -> Body:
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write(batch)
     return Body(sink.getvalue().to_pybytes(), ARROW_STREAM)
+
+
+def write(server_url: str, table: str, batch: Any) -> Flow[None]:
+    """Store one Arrow batch, repeating while failures may pass."""
+    import pyarrow as pa
+
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        raise WyrdError(
+            Code.SPEC_400_VALIDATION,
+            f"a batch is a pyarrow RecordBatch or Table, not {type(batch).__name__}",
+            field="batch",
+        )
+    if batch.num_rows:
+        yield from post(server_url, table, uuid7(), arrow_body(batch), repeated=True)
 
 
 class Delivery:

@@ -49,8 +49,6 @@ def refuse_unsupported(verifier: CardEnvelope, intent: Intent) -> None:
         why = "it judges groups of evidence and runs by itself when a group is due"
     elif "samples" in types and intent == "verify":
         why = "it judges windows of samples on its schedule"
-    elif "samples" in types:
-        why = "its samples are recorded, not submitted, and this client does not record them yet"
     else:
         return
     raise WyrdError(

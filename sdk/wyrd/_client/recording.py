@@ -22,6 +22,8 @@ from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 
 QUEUE_BYTES = 256 << 20
+BATCH_ROWS = 5_000
+BATCH_BYTES = 1 << 20
 LEAST_QUEUE_BYTES = 64 << 10
 DRAIN_SECONDS = 60.0
 """How long `flush` and `shutdown` wait for the server when they are not told."""
@@ -41,8 +43,8 @@ class Limits:
     or after `linger` seconds."""
 
     queue_bytes: int = QUEUE_BYTES
-    batch_rows: int = 5_000
-    batch_bytes: int = 1 << 20
+    batch_rows: int = BATCH_ROWS
+    batch_bytes: int = BATCH_BYTES
     linger: float = 1.0
 
     def __post_init__(self) -> None:

@@ -8,8 +8,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from wyrd._client.graph import Graph
 from wyrd._client.held import Held
-from wyrd._client.inputs import Intent
+from wyrd._client.inputs import Intent, checked_group
+from wyrd._client.samples import sample_rows, takes_samples
+from wyrd._client.scope import RunScope, enter, leave
 from wyrd._client.verification import Judgement
+from wyrd._client.writer import Writer
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 
@@ -40,12 +43,16 @@ class RunView(Generic[C]):
         alias: str | None,
         run_id: str | None = None,
         session_id: object = None,
+        *,
+        writer: Writer,
     ) -> None:
         self._held = client
+        self._writer = writer
         self._graph = graph
         self._view = graph.view(alias)
         self._run_id = run_id or uuid7()
         self._session_id = checked_session(session_id)
+        self._scope = RunScope(self._run_id, self._view.card.uid)
 
     @property
     def _client(self) -> C:
@@ -73,9 +80,13 @@ class RunView(Generic[C]):
         """The same run, looking at another component. SDK_404_UNKNOWN_ALIAS."""
         if not isinstance(alias, str):
             raise WyrdError(Code.SPEC_400_VALIDATION, "an alias is text", field="alias")
-        return type(self)(self._held, self._graph, alias, self._run_id, self._session_id)
+        return type(self)(self._held, self._graph, alias, self._run_id, self._session_id, writer=self._writer)
 
     def __enter__(self) -> Self:
+        """Put `wyrd.run_id` and `wyrd.card_uid` on every OpenTelemetry span started inside the block,
+        in threads and tasks that inherit its context too, and on the span that is active now unless
+        it belongs to a run. Sends nothing, and raises nothing where there is no OpenTelemetry."""
+        enter(self._scope)
         return self
 
     def __exit__(
@@ -84,7 +95,8 @@ class RunView(Generic[C]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        return None
+        """Back to the run and Card outside the block. Flushes nothing, swallows nothing."""
+        leave(self._scope)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(run_id={self._run_id!r}, alias={self.alias!r})"
@@ -106,3 +118,22 @@ class RunView(Generic[C]):
             positional,
             named,
         )
+
+    def _recorded(
+        self,
+        verifier: str,
+        group_id: str | None,
+        positional: tuple[Any, ...],
+        named: dict[str, Any],
+    ) -> bool:
+        """Queue samples, when they are what this Verifier takes."""
+        found = self._view.verifier(verifier)
+        if not takes_samples(found):
+            return False
+        if checked_group(group_id) is not None:
+            raise WyrdError(
+                Code.SPEC_400_VALIDATION, "samples belong to windows of time, not to groups", field="group_id"
+            )
+        rows = sample_rows(found, self._session_id, positional, named)
+        self._writer.record_samples(rows, self._run_id, self.card_uid)
+        return True

@@ -43,11 +43,11 @@ class Recorded:
 
 
 def check_table(found: TableDescription) -> None:
-    """SPEC_502_UPSTREAM_FAILURE when the server's table is not the one that samples are written to."""
+    """VALA_409_BIFROST_FINGERPRINT_MISMATCH when the table has other columns than samples are written to."""
     given = [(one.name, one.data_type, one.nullable) for one in found.user_fields]
     if given != [(one.name, one.data_type, one.nullable) for one in COLUMNS]:
         raise WyrdError(
-            Code.SPEC_502_UPSTREAM_FAILURE,
+            Code.VALA_409_BIFROST_FINGERPRINT_MISMATCH,
             f"the columns of {TABLE} are not those that this client writes",
             table=TABLE,
             columns=[one[0] for one in given],

@@ -1,9 +1,11 @@
-"""The same surface with `async` methods: `WyrdClient`, `WyrdState`, `Cards`, `verify`.
+"""The same surface with `async` methods: `WyrdClient`, `WyrdState`, `Cards`, `Bifrost`, `verify`.
 
 What does no I/O (opening a run, `File`, errors) is the same object in both.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from wyrd.aio import verify
 from wyrd.aio.client import WyrdClient
@@ -12,7 +14,11 @@ from wyrd.aio.runs import Observe, Run
 from wyrd.aio.state import WyrdState
 from wyrd.errors import Code, WyrdError
 
+if TYPE_CHECKING:
+    from wyrd.aio.bifrost import Bifrost
+
 __all__ = [
+    "Bifrost",
     "Cards",
     "Code",
     "Observe",
@@ -22,3 +28,11 @@ __all__ = [
     "WyrdState",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Bifrost":
+        raise AttributeError(f"module 'wyrd.aio' has no attribute {name!r}")
+    from wyrd.aio.bifrost import Bifrost
+
+    return Bifrost

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
@@ -13,6 +13,8 @@ from wyrd._client.credentials import resolve_credential
 from wyrd._client.flow import Flow, T
 from wyrd._client.server_auth import authorize, refuse_elsewhere
 from wyrd._client.servers import resolve_grpc_url, resolve_server_url
+from wyrd._client.transport import Transport
+from wyrd.client import WyrdClient as SyncClient
 
 
 class WyrdClient:
@@ -67,6 +69,19 @@ class WyrdClient:
 
     async def _run(self, flow: Flow[T]) -> T:
         return await self._transport.run(flow)
+
+    def _blocking(self) -> Callable[[Flow[Any]], Any]:
+        """What drives flows in a background thread: no event loop has to live for it."""
+        return Transport(self._server_url, self._transport.credential).run
+
+    @classmethod
+    def _beside(cls, client: SyncClient) -> Self:
+        """The async twin of a client, with its credential and its token."""
+        found = cls.__new__(cls)
+        found._server_url = client.server_url
+        found._grpc_url = client.grpc_url
+        found._transport = AsyncTransport(client.server_url, client._transport.credential)
+        return found
 
 
 class ServerAuth(httpx.Auth):

@@ -7,9 +7,10 @@ from typing import Any
 from wyrd._client import executions
 from wyrd._client.evidence_values import ArtifactRef, File
 from wyrd._client.result import VerificationResult
+from wyrd._client.samples import Recorded
 from wyrd.aio.client import WyrdClient
 
-__all__ = ["ArtifactRef", "Execution", "File", "VerificationResult"]
+__all__ = ["ArtifactRef", "Execution", "File", "Recorded", "VerificationResult"]
 
 
 class Execution:
