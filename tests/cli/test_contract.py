@@ -41,6 +41,7 @@ COMMANDS = [
     ("worker",),
     ("declare",),
     ("get",),
+    ("pull",),
     ("list",),
     ("latest",),
     ("delete",),

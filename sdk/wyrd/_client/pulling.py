@@ -16,7 +16,7 @@ from wyrd._client.calls import PAUSES, Call
 from wyrd._client.flow import Flow, Offload, Pause, Unanswered
 from wyrd._client.graph import reach
 from wyrd._client.publication import Publication
-from wyrd._client.saving import Save
+from wyrd._client.saving import Save, TooLong
 from wyrd._client.servers import upload_url
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.bundle import BundledFile
@@ -98,6 +98,8 @@ def _download(server_url: str, card: CardRef, file: BundledFile, place: Path) ->
                 raise unanswered_error(fault) from None
             yield Pause(pauses.pop(0))
             continue
+        except TooLong:
+            raise _other(card, file, f"more was sent than its {file.size_bytes} bytes") from None
         if digest_base64(digest) != file.sha256:
             raise _other(card, file, "what was sent is not the declared file")
         return

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wyrd.errors import Code, WyrdError
-
 PIECE = 1 << 20
 
 
@@ -17,13 +15,17 @@ PIECE = 1 << 20
 class Save:
     """Write the unread body of a streamed answer (`Reply.rest`) to a file, which is then on the disk.
 
-    The outcome is the SHA-256, hexadecimal. More than `size` bytes are REGISTRY_507_ARTIFACT_VERIFY_FAILED;
-    `Unanswered` is thrown in when the peer breaks off.
+    The outcome is the SHA-256, hexadecimal. `TooLong` is thrown in when there are more than `size` bytes,
+    `Unanswered` when the peer breaks off.
     """
 
     rest: Any
     path: Path
     size: int
+
+
+class TooLong(Exception):
+    """More came than was announced."""
 
 
 class Saving:
@@ -38,10 +40,7 @@ class Saving:
     def write(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size > self._save.size:
-            raise WyrdError(
-                Code.REGISTRY_507_ARTIFACT_VERIFY_FAILED,
-                f"{self._save.path.name} is longer than the {self._save.size} bytes it is declared with",
-            )
+            raise TooLong
         self._digest.update(piece)
         self._file.write(piece)
 
