@@ -35,7 +35,12 @@ from wyrd.cards import SamplesSlot
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.verification import ExecutionSource
 
-_REACHES = tuple(timedelta(days=days) for days in (1, 8, 33, 400, 3000))
+_LEAST_PAGE = 100
+"""An answer shorter than this was not cut off."""
+_REACHES = (
+    timedelta(hours=1),
+    *(timedelta(days=days) for days in (1, 8, 33, 400, 3000)),
+)
 """How far back boundaries are looked for, until two are found; a cron may name the 29th of February."""
 
 
@@ -47,15 +52,24 @@ async def matching_times(
     client: Client, tenant: Tenant, binding_id: str, start: datetime, end: datetime
 ) -> list[datetime]:
     """The times in [start, end] that the Schedule of a binding matches, ascending, by the server's word."""
+    found: list[datetime] = []
+    while start <= end:
+        page = await _page_of_times(client, schedule_id(tenant, binding_id), start, end)
+        found += page
+        if len(page) < _LEAST_PAGE:
+            break
+        # The server answers the first thousand or so, and does not say that there are more.
+        start = page[-1] + timedelta(seconds=1)
+    return found
+
+
+async def _page_of_times(client: Client, schedule: str, start: datetime, end: datetime) -> list[datetime]:
     first, last = Timestamp(), Timestamp()
     first.FromDatetime(start)
     last.FromDatetime(end)
     answer = await client.workflow_service.list_schedule_matching_times(
         ListScheduleMatchingTimesRequest(
-            namespace=client.namespace,
-            schedule_id=schedule_id(tenant, binding_id),
-            start_time=first,
-            end_time=last,
+            namespace=client.namespace, schedule_id=schedule, start_time=first, end_time=last
         )
     )
     return [found.ToDatetime(UTC) for found in answer.start_time]
