@@ -30,6 +30,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from examples.scripted_provider import Reply, Rule, ScriptedProvider  # noqa: E402
+from examples.support_desk.background import Receiver, watch  # noqa: E402
 
 QUESTIONS = [
     ("T-1", "O-1001", "Where is my parcel?", "It left our warehouse this morning and arrives tomorrow."),
@@ -91,6 +92,8 @@ def start_stack(home: Path) -> tuple[subprocess.Popen[str], dict[str, str]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "wyrd.cli", "up", "--home", str(home), "--port", "0", "--format", "json"],
         stdout=subprocess.PIPE,
+        # The receiver of this demo is a private address, which Operators reach only when it is allowed.
+        env={**os.environ, "WYRD_OPERATOR_DESTINATIONS": "127.0.0.1", "WYRD_WINDOW_MARGIN_SECONDS": "2"},
         text=True,
         encoding="utf-8",
     )
@@ -221,6 +224,10 @@ def run(home: Path, provider: ScriptedProvider, *, real: bool) -> None:
         judge = "OpenAI" if real else "a SCRIPTED provider on loopback (no model was called)"
         say(f"\n== Submit refund letters; judged by {judge}")
         judge_letters(state)
+        if not real:
+            say("\n== In the background: a conversation, a drift, and who is told (two to three minutes)")
+            with Receiver().serving() as receiver, tempfile.TemporaryDirectory() as folder:
+                watch(client, Path(folder), receiver, say)
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(60)
