@@ -155,7 +155,7 @@ class Oracle:
         `WYRD_VALA_400_QUERY_INVALID_SQL` (detail), `WYRD_VALA_404_BIFROST_TABLE_NOT_FOUND`,
         `WYRD_VALA_413_QUERY_RESULT_TOO_LARGE` (also when the query needs too much memory),
         `WYRD_VALA_429_QUERY_QUEUE_FULL`, `WYRD_VALA_504_QUERY_TIMEOUT` (also when it was cancelled),
-        `WYRD_VALA_500_BIFROST_INTERNAL`, `WYRD_VALA_503_BIFROST_…_UNREACHABLE`.
+        `WYRD_VALA_500_BIFROST_INTERNAL`, `WYRD_VALA_503_BIFROST_STORAGE_UNREACHABLE`.
         """
         if not caller.may(Permission.BIFROST_READ):
             raise WyrdError(Code.VALA_403_QUERY_FORBIDDEN, "the credential's roles do not permit queries")

@@ -88,10 +88,8 @@ def test_the_operator_page_lists_every_field_and_every_fault_of_a_delivery() -> 
 
 
 LIMITS: dict[str, bool] = {
-    "* schedules": hasattr(contracts, "SCHEDULED_WINDOW_WORKFLOW"),
-    "* `group_end` bindings": (ROOT / "workflows/group.py").exists(),
-    "* Operators": (ROOT / "workflows/dispatch.py").exists(),
-    "* Bifrost tables": (ROOT / "bifrost").exists(),
+    "* Agents with tools": (ROOT / "activities/tools").exists(),
+    "* Source Cards": (ROOT / "activities/sources").exists(),
 }
 """What the README says does not run, and a sign that it does by now."""
 
