@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
-from tests.sdk.peer import NOW, Answer, Peer
+from tests.sdk.peer import NOW, Answer, Peer, full_result
 from wyrd.wire.ids import uuid7
 
 PATH = "/v1/operator-connections"
@@ -166,3 +166,26 @@ def test_update_sends_what_is_named_and_asks_for_a_secret_only_then(
         "origin": "https://y.example",
         "auth": {"scheme": "header", "name": "X-Key", "value": SECRET},
     }
+
+
+def test_the_deliveries_of_an_execution_are_shown_under_its_result(wyrd: Command, peer: Peer) -> None:
+    said = full_result()
+    told = {"uid": uuid7()}
+    failed = {"code": "attempts_exhausted", "message": "3 attempts failed"}
+    dispatches = [
+        {"dispatch_id": uuid7(), "operator": told, "status": "delivered", "error": None, "attempts": [{}]},
+        {"dispatch_id": uuid7(), "operator": {"digest": "d" * 64}, "status": "failed", "error": failed},
+    ]
+    document = {
+        "execution_id": said["execution_id"],
+        "status": "completed",
+        "result": said,
+        "dispatches": dispatches,
+    }
+    path = f"/v1/verification/executions/{said['execution_id']}"
+    peer.routes["GET", path] = lambda _: Answer(body=document)
+    lines = wyrd("executions", "show", said["execution_id"]).out.splitlines()
+    one = next(line for line in lines if told["uid"] in line)
+    assert "delivered  1" in one
+    two = next(line for line in lines if "d" * 12 in line)
+    assert "3 attempts failed" in two

@@ -139,6 +139,7 @@ def _show(document: dict[str, Any], form: Format) -> None:
     link = [("Temporal UI", status.workflow_url)] if status.workflow_url is not None else []
     if status.result is not None:
         show_result(VerificationResult.of(status.result), form, more=link)
+        _show_dispatches(status.dispatches)
         return
     rows: list[tuple[str, str | Text]] = [
         ("execution", status.execution_id),
@@ -150,3 +151,17 @@ def _show(document: dict[str, Any], form: Format) -> None:
     if status.error is not None:
         rows.append(("error", f"{status.error.message} [{status.error.code}]"))
     show_table(("", ""), rows)
+
+
+def _show_dispatches(dispatches: list[dict[str, Any]]) -> None:
+    """Who was told of the result, and what came of it."""
+    if not dispatches:
+        return
+    terminal().print()
+    rows = []
+    for one in dispatches:
+        error = one.get("error") or {}
+        who = one["operator"].get("uid") or one["operator"].get("digest", "")[:12]
+        attempts = len(one.get("attempts", ()))
+        rows.append((who, outcome(one["status"]), str(attempts), error.get("message"), one["dispatch_id"]))
+    show_table(("operator", "delivery", "attempts", "error", "dispatch"), rows)
