@@ -32,7 +32,7 @@ def row(**more: Any) -> Any:
         "created_at": datetime.now(UTC),
         "workflow_id": "local/verification/1",
         **dict.fromkeys(("result", "group_id", "owner_uid", "started_at", "ended_at")),
-        **dict.fromkeys(("error_code", "error_message")),
+        **dict.fromkeys(("error_code", "error_message", "group_sources", "window_start", "window_end")),
         **more,
     }
     return SimpleNamespace(**columns)

@@ -21,7 +21,7 @@ SAYS_OUTCOME_PASSED = {
     "engine/operators/rule.py",
     "engine/assertion.py",
     "engine/verdict.py",
-    "engine/drift.py",
+    "engine/drift/report.py",
 }
 """Where checks are judged: operators, assertions over them, a judge's or a code check's reply, drift."""
 
