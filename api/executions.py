@@ -15,6 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.settler import SETTLED_AGE, Settler
 from api.dispatches import dispatch_documents
 from api.links import workflow_url
+from api.plots import drift_picture
 from cards.graph import readable_by
 from store.caller import Caller, Permission
 from store.database import Database, utc_now
@@ -59,6 +60,10 @@ class ExecutionReads:
         if row.ended_at is None and utc_now() - row.created_at > SETTLED_AGE:
             row = await self._settle(caller, row)
         return await self._document(caller, row)
+
+    async def drift_picture(self, caller: Caller, execution_id: str, requirement: str | None) -> str:
+        """The SVG of a drift report; what `api.plots.drift_picture` raises."""
+        return drift_picture(await self._row(caller, execution_id), requirement)
 
     async def cancel(self, caller: Caller, execution_id: str) -> dict[str, Any]:
         """Ask the workflow to cancel, and answer the status it comes to; one that has ended stays so."""

@@ -146,6 +146,17 @@ async def execution_status(execution_id: str, caller: Calling, serving: Serving)
     return Document(await serving.verification.executions.status(caller, execution_id))
 
 
+@router.get("/executions/{execution_id}/drift.svg", response_class=Response)
+async def execution_drift(
+    execution_id: str, caller: Calling, serving: Serving, requirement: str | None = None
+) -> Response:
+    """The drift report of an execution as a picture: baseline against window, score against threshold."""
+    picture = await serving.verification.executions.drift_picture(caller, execution_id, requirement)
+    # A picture that a browser opens by itself runs nothing and loads nothing.
+    headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    return Response(picture, media_type="image/svg+xml", headers=headers)
+
+
 @router.post(
     "/executions/{execution_id}/cancel", response_model=None, responses={200: {"model": StatusDocument}}
 )

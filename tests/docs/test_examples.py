@@ -85,6 +85,7 @@ def test_the_result_page_names_every_field_of_a_result(
     with desk.run("agent") as run:
         letter = verify.File(b"Dear Mr Crow,\n\n12 dollars\n", format="markdown")
         submitted = run.observe.submit("letter-follows-policy", letter=letter)
+        assert isinstance(submitted, verify.Execution)
         code = run.observe.verify("ticket-complete", ticket={"answer": "We do."})
     fields: set[str] = set()
     for execution in (submitted, verify.Execution(code.execution_id)):

@@ -14,11 +14,11 @@ from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TURN = {
+TURN: dict[str, Any] = {
     "inputs": {"turn": {"type": "json"}},
     "requirements": [asserting("inputs.turn.text", "not_contains", "guaranteed", id="polite")],
 }
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "inputs": {
         "turns": "verifiers.turn-check.inputs.turn",
         "verdicts": "verifiers.turn-check.requirements.polite.outcome",

@@ -15,7 +15,7 @@ from tests.sdk.desk import Desk, stored_desk
 from tests.sdk.peer import Answer, Peer, problem, result
 from wyrd import Run, WyrdClient, WyrdError, WyrdState
 from wyrd._client.graph import load
-from wyrd.verify import ArtifactRef, File
+from wyrd.verify import ArtifactRef, Execution, File
 from wyrd.wire.ids import uuid7
 from wyrd.wire.refs import CardRef
 
@@ -106,6 +106,7 @@ def test_submit_repeats_under_one_idempotency_key(
     execution_id = uuid7()
     peer.queue("POST", ENQUEUE, full, full, Answer(202, {"execution_id": execution_id}))
     execution = state.run().observe.submit("polite", "x", group_id="talk-1")
+    assert isinstance(execution, Execution)
     assert execution.id == execution_id
     sent = peer.requests("POST", ENQUEUE)
     (key,) = {one.headers["idempotency-key"] for one in sent}
@@ -223,10 +224,17 @@ class TestLocalRefusals:
 
     def test_window_and_group_verifiers_take_no_call(self, peer: Peer, state: WyrdState) -> None:
         observe = state.run().observe
-        for call in (observe.verify, observe.submit):
-            for name in ("drift", "group"):
-                error = refused(peer, partial(call, name))
-                assert error.code == "WYRD_VERIFICATION_422_INPUT_UNSUPPORTED"
+        for call, name in (
+            (observe.verify, "drift"),
+            (observe.verify, "group"),
+            (observe.submit, "group"),
+        ):
+            error = refused(peer, partial(call, name))
+            assert error.code == "WYRD_VERIFICATION_422_INPUT_UNSUPPORTED"
+
+    def test_samples_wait_for_a_queue_that_was_started(self, peer: Peer, state: WyrdState) -> None:
+        error = refused(peer, partial(state.run().observe.submit, "drift", {"score": 0.4}))
+        assert error.code == "WYRD_SDK_400_BIFROST_NOT_STARTED"
 
     def test_positional_and_named_values_do_not_mix(self, peer: Peer, state: WyrdState) -> None:
         observe = state.run().observe

@@ -175,5 +175,6 @@ async def test_the_async_state_loads_the_same_graph(peer: Peer, card_file: Path,
         execution = await state.run().observe.submit("polite", answer="hello")
     assert result.verdict == "passed"
     assert state.aliases == ("agent", "prompt")
+    assert isinstance(execution, aio.verify.Execution)
     assert is_uuid7(execution.id)
     assert execution.workflow_id == "local/verification/x"

@@ -53,23 +53,27 @@ def _loaded_by(code: str) -> set[str]:
 
 def test_the_exported_names_are_these() -> None:
     assert wyrd.__all__ == [
+        "AsyncBifrost",
+        "Bifrost",
         "Cards",
         "Code",
         "Observe",
         "Run",
+        "TableConfig",
         "WyrdClient",
         "WyrdError",
         "WyrdState",
         "aio",
+        "bifrost",
         "cards",
         "verify",
     ]
-    assert wyrd.verify.__all__ == ["ArtifactRef", "Execution", "File", "VerificationResult"]
+    assert wyrd.verify.__all__ == ["ArtifactRef", "Execution", "File", "Recorded", "VerificationResult"]
     assert aio.verify.__all__ == wyrd.verify.__all__
     for name in wyrd.__all__:
         assert getattr(wyrd, name) is not None
     with pytest.raises(AttributeError):
-        wyrd.Bifrost  # noqa: B018
+        wyrd.Manager  # noqa: B018
 
 
 def test_importing_wyrd_loads_nothing_heavy() -> None:

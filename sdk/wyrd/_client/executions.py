@@ -45,6 +45,12 @@ def status(server_url: str, execution_id: str, deadline: float | None = None) ->
     return checked_status(value)
 
 
+def drift_picture(server_url: str, execution_id: str) -> Flow[bytes]:
+    """The drift report of an execution as SVG. VERIFICATION_422_INPUT_UNSUPPORTED without one."""
+    reply = yield from Call("GET", _path(execution_id, "/drift.svg")).run(server_url)
+    return reply.body
+
+
 def checked_status(value: Any) -> dict[str, Any]:
     try:
         StatusDocument.model_validate(value)

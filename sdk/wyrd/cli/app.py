@@ -9,7 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from wyrd.cli import cards, executions, keys, mcp, operator_connections, servers, verifications
+from wyrd.cli import (
+    bindings,
+    cards,
+    executions,
+    keys,
+    mcp,
+    operator_connections,
+    queries,
+    servers,
+    verifications,
+)
 from wyrd.cli.output import FAILED, Format, exit_code_of, show_error
 from wyrd.errors import Code, WyrdError
 
@@ -26,7 +36,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for module in (servers, cards, verifications, executions, keys, operator_connections, mcp):
+for module in (
+    *(servers, cards, verifications, executions, bindings, queries),
+    *(keys, operator_connections, mcp),
+):
     module.add_to(app)
 
 

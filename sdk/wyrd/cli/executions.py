@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -95,9 +96,20 @@ def list_executions(
         terminal().print(f"more: --cursor {page.next_cursor}", markup=False)
 
 
-def show(execution_id: Id, server: Server = None, format: Form = Format.TEXT) -> None:
+def show(
+    execution_id: Id,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write its drift report to this file, as SVG.")
+    ] = None,
+    server: Server = None,
+    format: Form = Format.TEXT,
+) -> None:
     """Print an execution's status, with its result once there is one."""
-    _show(_named(execution_id, server).status(), format)
+    execution = _named(execution_id, server)
+    _show(execution.status(), format)
+    if plot is not None:
+        using = client(server)
+        plot.write_bytes(using._run(executions.drift_picture(using.server_url, execution.id)))
 
 
 def wait(
