@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from store.database import Database, utc_now
 from store.outbox import Batch, Outbox
 from store.settings import Settings
 from store.tenants import make_tenant
+from wyrd.errors import WyrdError
 from wyrd.wire.bifrost import FieldSpec, RegisterTable
 from wyrd.wire.ids import uuid7
 
@@ -99,10 +100,22 @@ class House:
         found = await self.sql(sql, *params, **more)
         return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
-    async def settled(self) -> None:
-        """Until no query runs and no process is being ended."""
-        while any(self.oracle.running(tenant) for tenant in (self.acme, self.rival)):
-            await asyncio.sleep(0)
+    async def refusal(self, sql: str, *params: Any, **more: Any) -> WyrdError | None:
+        """The error that the query ends with; None for one that answers."""
+        try:
+            await self.sql(sql, *params, **more)
+        except WyrdError as error:
+            return error
+        return None
+
+
+async def until(found: Callable[[], Any]) -> Any:
+    """What `found` answers, once that is something."""
+    async with asyncio.timeout(20):
+        while True:
+            if value := found():
+                return value
+            await asyncio.sleep(0.02)
 
 
 def asked(sql: str, *params: Any, request_id: str | None = None, **more: Any) -> Question:

@@ -302,9 +302,7 @@ def test_an_administrator_may_set_how_long_rows_are_kept(tables: Desk, name: Tab
     [(VERIFICATION_RESULTS, 364), (EXECUTION_INPUTS, 1), (TICKETS, 0), (TICKETS, -1), (TICKETS, 40_000)],
     ids=str,
 )
-def test_what_a_verdict_rests_on_is_kept_a_year_at_least(
-    embedded: Desk, name: TableName, days: int
-) -> None:
+def test_what_a_verdict_rests_on_is_kept_a_year_at_least(embedded: Desk, name: TableName, days: int) -> None:
     embedded.register(TEXT)
     with pytest.raises(WyrdError) as caught:
         embedded.keep(name, days)
