@@ -45,6 +45,7 @@ class Target:
     key: str
     verifier_uid: str
     subject_uid: str
+    home: str = ""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -108,4 +109,6 @@ def _declared(addresses: dict[str, str], key: str) -> Target:
             headers={"x-wyrd-access-token": f"Bearer {token}", "idempotency-key": f"bench-{uuid7()}"},
         ).raise_for_status()
     uids = {one["card_ref"]["name"]: one["card_ref"]["uid"] for one in answer.json()["outcomes"]}
-    return Target(addresses["api"], addresses["temporal"], token, uids["answer-check"], uids["desk"])
+    return Target(
+        addresses["api"], addresses["temporal"], token, uids["answer-check"], uids["desk"], addresses["home"]
+    )

@@ -7,6 +7,7 @@ import io
 import random
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,22 @@ def victim(up: Up, kind: str) -> psutil.Process | None:
     return found[0] if found else None
 
 
+def slain(up: Up, kind: str) -> bool:
+    found = victim(up, kind)
+    if found is None:
+        return False
+    with contextlib.suppress(psutil.Error):
+        found.kill()
+    return True
+
+
+def ask_on(up: Up, enough: threading.Event) -> None:
+    """Query all the time, so that there are query processes, some of them in the middle of a query."""
+    while not enough.wait(0.05):
+        with contextlib.suppress(httpx.HTTPError), up.http as http:
+            http.post("/v1/query", json={"sql": "SELECT count(*) FROM vala.datasets.events"})
+
+
 def test_every_row_is_there_once_after_thirty_kills_under_two_producers(up: Up) -> None:
     table = {"namespace": "datasets", "name": "events"}
     made = up.call(
@@ -122,20 +139,19 @@ def test_every_row_is_there_once_after_thirty_kills_under_two_producers(up: Up) 
     producers = [Producer(up, f"p{number}", done) for number, done in enumerate(ended)]
     for producer in producers:
         producer.start()
+    # The supervisor waits longer before each start of a process that keeps dying; a query process is
+    # replaced at once, so most kills are of those.
+    victims = ["api"] * 5 + ["publisher"] * 6 + ["query"] * (KILLS - 11)
     chance, pause = random.Random(SEED), threading.Event()
-    killed = 0
-    while killed < KILLS:
-        # The supervisor waits longer before each start of a process that keeps dying; a query process is
-        # replaced at once, so most kills are of those.
-        found = victim(up, chance.choices(("api", "publisher", "query"), (1, 1, 4))[0])
-        if found is not None:
-            with contextlib.suppress(psutil.Error):
-                found.kill()
-                killed += 1
-        if chance.random() < 0.5:
-            with contextlib.suppress(httpx.HTTPError), up.http as http:
-                http.post("/v1/query", json={"sql": "SELECT count(*) FROM vala.datasets.events"})
+    chance.shuffle(victims)
+    asking = threading.Event()
+    reader = threading.Thread(target=ask_on, args=(up, asking))
+    reader.start()
+    for kind in victims:
+        eventually(partial(slain, up, kind), f"a process of the {kind} to kill", 90)
         pause.wait(chance.uniform(0.05, 0.8))
+    asking.set()
+    reader.join()
     for producer in producers:
         producer.join()
         assert producer.failed == []
