@@ -66,7 +66,7 @@ def arrow_body(batch: Any) -> Body:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write(batch)
     return Body(sink.getvalue().to_pybytes(), ARROW_STREAM)

@@ -31,7 +31,8 @@ DRAIN_SECONDS = 60.0
 _ROW_COST = 256
 """Bytes that a queued row takes beside its values."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
-_SENDERS = 2
+_SENDERS = 6
+"""Batches under way at once: the server commits together what arrives together."""
 _IDLE_SECONDS = 5.0
 _SPLITS = 64
 """Requests that finding the rows at fault in one refused batch may take."""
