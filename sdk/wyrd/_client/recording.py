@@ -31,7 +31,7 @@ DRAIN_SECONDS = 60.0
 _ROW_COST = 256
 """Bytes that a queued row takes beside its values."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0
-_SENDERS = 6
+_SENDERS = 16
 """Batches under way at once: the server commits together what arrives together."""
 _IDLE_SECONDS = 5.0
 _SPLITS = 64

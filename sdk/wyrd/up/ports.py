@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import secrets
 import socket
 
 from wyrd.errors import Code, WyrdError
@@ -10,6 +11,7 @@ from wyrd.errors import Code, WyrdError
 LOOPBACK = "127.0.0.1"
 DEFAULT_API_PORT = 8080
 DEFAULT_GRPC_PORT = 50051
+_QUIET = range(15_000, 32_768)
 
 
 def _free_on(family: socket.AddressFamily, address: str, port: int) -> bool:
@@ -62,10 +64,10 @@ class Ports:
         return self.any()
 
     def any(self) -> int:
+        """A free port that no outgoing connection is given before its server listens: the system takes
+        those from higher up (from 32768 on Linux, from 49152 elsewhere)."""
         while True:
-            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-                probe.bind((LOOPBACK, 0))
-                port: int = probe.getsockname()[1]
+            port = secrets.choice(_QUIET)
             if port not in self._taken and is_free(port):
                 self._taken.add(port)
                 return port
