@@ -326,7 +326,7 @@ class Recorder:
             if refused is not None:
                 stream.failures += 1
                 pause = min(_FIRST_PAUSE * 2 ** min(stream.failures - 1, 16), _LONGEST_PAUSE)
-                stream.retry_at = time.monotonic() + pause * random.uniform(0.8, 1.2)
+                stream.retry_at = time.monotonic() + pause * _chance.uniform(0.8, 1.2)
                 stream.ready.appendleft(batch)
             else:
                 stream.failures, stream.retry_at = 0, 0.0
@@ -389,6 +389,8 @@ def row_of(error: WyrdError) -> int | None:
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 
+_chance = random.Random()
+"""Not the module's own: an application that has seeded that one must find it as it left it."""
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
 

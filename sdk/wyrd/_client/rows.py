@@ -25,7 +25,9 @@ def snapshot(row: Any) -> tuple[dict[str, Any], int]:
     """
     taken = row.copy() if type(row) is dict else _mapping_of(row)
     try:
-        "".join(taken)
+        names = "".join(taken)
+        if not names.isascii():
+            names.encode()
         size = _ROW_BYTES + _CELL_BYTES * len(taken)
         for name, value in taken.items():
             kind = type(value)
@@ -98,7 +100,7 @@ def _deep(value: Any, name: str, depth: int) -> tuple[Any, int]:
             if not isinstance(key, str):
                 raise _refused(name, f"the key {str(key)[:40]!r} is not a string")
             found[key], more = _deep(item, name, depth + 1)
-            size += len(key) + more
+            size += len(key.encode()) + more
         return found, size
     if isinstance(value, list | tuple):
         items, size = [], _CELL_BYTES
