@@ -109,6 +109,7 @@ def test_the_client_does_not_load_the_command_lines_libraries() -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
+        ("bifrost", "Bifrost"),
         ("client", "WyrdClient"),
         ("registry", "Cards"),
         ("runs", "Observe"),

@@ -17,6 +17,7 @@ class Held(Generic[C]):
 
     def __init__(self, client: C | None, make: Callable[[], C]) -> None:
         self._client = client
+        self._given = client is not None
         self._make = make
         self._making = threading.Lock()
 
@@ -26,3 +27,8 @@ class Held(Generic[C]):
                 if self._client is None:
                     self._client = self._make()
         return self._client
+
+    @property
+    def own(self) -> C | None:
+        """The client that was made here, which nobody else closes; None before that."""
+        return None if self._given else self._client

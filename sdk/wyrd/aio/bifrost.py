@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from wyrd._client import query as queries
@@ -102,10 +103,13 @@ class Bifrost(BifrostView[WyrdClient]):
     ) -> None:
         if isinstance(table, WyrdClient | SyncClient) or isinstance(client, TableConfig):
             table, client = client, table
-        if isinstance(client, SyncClient):
-            client = WyrdClient._beside(client)
         limits = limits_of(client_byte_limit_bytes, batch_rows, batch_bytes)
-        super().__init__(Held(client, WyrdClient), table, limits)  # type: ignore[arg-type]  # checked there
+        held = (
+            Held(None, partial(WyrdClient._beside, client))
+            if isinstance(client, SyncClient)
+            else Held(client, WyrdClient)
+        )
+        super().__init__(held, table, limits)  # type: ignore[arg-type]  # checked there
 
     @classmethod
     async def connect(
@@ -158,7 +162,11 @@ class Bifrost(BifrostView[WyrdClient]):
 
     async def shutdown(self, timeout: float = DRAIN_SECONDS) -> None:
         """`flush`, and take no more rows. After a time-out it may be called again."""
-        await asyncio.to_thread(self._drain, timeout, close=True)
+        try:
+            await asyncio.to_thread(self._drain, timeout, close=True)
+        finally:
+            if (own := self._held.own) is not None:
+                await own.close()
 
     @overload
     async def sql(self, query: str, params: Sequence[QueryParam] | None = None) -> QueryResult: ...
