@@ -13,6 +13,7 @@ from activities.bundle import Bundles
 from activities.dispatch.delivery import DispatchEnds
 from activities.dispatch.starting import DispatchStarter
 from activities.drift.baselines import BaselineActivities
+from activities.drift.fitting import Fitting
 from activities.drift.windows import WindowActivities
 from activities.groups import GroupActivities
 from activities.relay import Relay
@@ -85,5 +86,6 @@ class Crew:
             Settler(self.database, self.client, self.bundles).run(),
             DispatchStarter(self.database, self.client).run(),
             Relay(self.database, self.client).run(),
-            Schedules(self.database, self.client, self.bundles).run(),
+            Schedules(self.database, self.client).run(),
+            Fitting(self.database, self.client, self.bundles).run(),
         ]

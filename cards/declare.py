@@ -12,12 +12,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from cards.baselines import begin_baselines
 from cards.bindings import bindings_of
 from cards.connections import require_connections
 from cards.receipts import Declared, Receipt, earlier_receipt, remember_receipt
 from cards.references import Identity, identity_of, named_by, normal_form
 from cards.submissions import Declaration, DeclaredFile, Incoming
 from cards.versions import Bump, Scope, Version, next_version
+from store.baselines import Baselines
 from store.bindings import Bindings
 from store.caller import Caller, Permission
 from store.card_artifacts import CardArtifacts, StoredArtifact
@@ -63,6 +65,7 @@ class _Declaring:
     def __init__(self, connection: Connection, caller: Caller, declaration: Declaration) -> None:
         self.cards = Cards(connection, caller.tenant)
         self.artifacts = CardArtifacts(connection, caller.tenant)
+        self.baselines = Baselines(connection, caller.tenant)
         self.bindings = Bindings(connection, caller.tenant)
         self.connections = Connections(connection, caller.tenant)
         self.declaration = declaration
@@ -243,6 +246,7 @@ class _Declaring:
         bound = bindings_of(self.cards, card, document, self.now)
         require_connections(self.connections, card, document, bound)
         self.bindings.add(bound)
+        begin_baselines(self.baselines, card, document)
         return card
 
 

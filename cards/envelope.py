@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from store.baselines import Baselines, baseline_status
 from store.bindings import Bindings
 from store.caller import Tenant
 from store.cards import Cards, StoredCard, read_json
@@ -23,7 +24,8 @@ def view_of(
 
     `relationships` lists what the spec names (with a Service's aliases) and, computed now, which
     Cards name this one; a Card-bound caller sees only those of its `graph`. The bindings a Card
-    owns are in `status.verification.binding_ids`, in the order of its spec.
+    owns are in `status.verification.binding_ids`, in the order of its spec; how far the baselines
+    of a Verifier are is in `status.verification.baseline`.
     """
     cards = Cards(connection, tenant)
     inbound = [pair for pair in cards.inbound(card.uid) if graph is None or pair[0].uid in graph]
@@ -38,9 +40,13 @@ def view_of(
     if card.artifact_hash is not None:
         metadata["artifact_hash"] = card.artifact_hash
     status: dict[str, Any] = {"phase": card.status, "updated_at": card.updated_at.isoformat()}
-    bound = Bindings(connection, tenant).of_owner(card.uid)
-    if bound:
-        status["verification"] = {"binding_ids": [binding.binding_id for binding in bound]}
+    verification: dict[str, Any] = {}
+    if bound := Bindings(connection, tenant).of_owner(card.uid):
+        verification["binding_ids"] = [binding.binding_id for binding in bound]
+    if card.kind == "Verifier" and (fits := Baselines(connection, tenant).of(card.uid)):
+        verification["baseline"] = baseline_status(fits)
+    if verification:
+        status["verification"] = verification
     envelope = {
         "apiVersion": API_VERSION,
         "kind": card.kind,

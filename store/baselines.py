@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, select, update
@@ -13,6 +13,7 @@ from store.caller import Tenant
 from store.cards import read_json, stored_json
 from store.database import database_now, insert_or_nothing
 from store.tables.baselines import baselines
+from store.tables.identity import tenants
 
 BaselineStatus = Literal["fitting", "ready", "failed"]
 
@@ -31,6 +32,35 @@ class StoredBaseline:
     fitted_at: datetime | None
 
 
+def baseline_status(stored: Mapping[str, StoredBaseline]) -> dict[str, Any]:
+    """A Verifier's baselines as its Card tells them: failed if one failed, else fitting if one is.
+
+    `error` says why, `warnings` which thresholds cry wolf; `requirements` has each by its id, with
+    the rates of false alarms by feature and window size.
+    """
+    statuses = {one.status for one in stored.values()}
+    order: tuple[BaselineStatus, ...] = ("failed", "fitting", "ready")
+    found: dict[str, Any] = {
+        "status": next(status for status in order if status in statuses),
+        "warnings": [f"{name}: {text}" for name, one in stored.items() for text in one.warnings],
+        "requirements": {name: _told(one) for name, one in stored.items()},
+    }
+    errors = [f"{name}: {one.error}" for name, one in stored.items() if one.error is not None]
+    if errors:
+        found["error"] = "; ".join(errors)
+    return found
+
+
+def _told(one: StoredBaseline) -> dict[str, Any]:
+    return {
+        "status": one.status,
+        "fitted_at": None if one.fitted_at is None else one.fitted_at.astimezone(UTC).isoformat(),
+        "error": one.error,
+        "false_alarms": one.false_alarms,
+        "warnings": list(one.warnings),
+    }
+
+
 class Baselines:
     """Baselines of one tenant over one connection."""
 
@@ -43,6 +73,7 @@ class Baselines:
         statement = select(baselines).where(
             baselines.c.tenant_id == self.tenant.id, baselines.c.verifier_uid == verifier_uid
         )
+        statement = statement.order_by(baselines.c.requirement_id)
         return {row.requirement_id: _stored(row) for row in self.connection.execute(statement)}
 
     def begin(self, verifier_uid: str, requirement_ids: Iterable[str]) -> None:
@@ -90,6 +121,18 @@ class Baselines:
             )
             .values(**values, fitted_at=database_now(self.connection))
         )
+
+
+def unfitted(connection: Connection) -> list[tuple[Tenant, str]]:
+    """Across tenants, for the duty that fits: Verifiers with a baseline to be fitted, the oldest first."""
+    statement = (
+        select(tenants.c.id, tenants.c.slug, baselines.c.verifier_uid)
+        .join(tenants, tenants.c.id == baselines.c.tenant_id)
+        .where(baselines.c.status == "fitting")
+        .distinct()
+        .order_by(baselines.c.verifier_uid)
+    )
+    return [(Tenant(row.id, row.slug), row.verifier_uid) for row in connection.execute(statement)]
 
 
 def _stored(row: Row[Any]) -> StoredBaseline:

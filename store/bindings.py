@@ -109,13 +109,6 @@ class Bindings:
         statement = self._unordered(*conditions).order_by(bindings.c.binding_id).limit(limit)
         return [_binding(row) for row in self.connection.execute(statement)]
 
-    def scheduled(self) -> list[Binding]:
-        """Every binding that a Schedule runs, active or not, by id."""
-        # The text finds few rows to read; what they say decides.
-        found = self._unordered(bindings.c.runs_on.contains('"schedule"')).order_by(bindings.c.binding_id)
-        every = [_binding(row) for row in self.connection.execute(found)]
-        return [one for one in every if one.runs_on is not None and one.runs_on["kind"] == "schedule"]
-
     def set_active(self, owner_uid: str, active: bool) -> None:
         self.connection.execute(
             update(bindings).where(self._mine, bindings.c.owner_uid == owner_uid).values(active=active)

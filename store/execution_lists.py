@@ -60,6 +60,17 @@ def scheduled_windows(connection: Connection, tenant: Tenant, binding_id: str, l
     return list(connection.execute(statement))
 
 
+def window_judged(connection: Connection, tenant: Tenant, binding_id: str, window_end: datetime) -> bool:
+    """Whether that window of a binding has an execution that is or was more than an error."""
+    statement = select(executions.c.execution_id).where(
+        executions.c.tenant_id == tenant.id,
+        executions.c.binding_id == binding_id,
+        executions.c.window_end == window_end,
+        executions.c.status != "errored",
+    )
+    return connection.execute(statement.limit(1)).first() is not None
+
+
 def open_executions(
     connection: Connection, *, older_than: datetime, limit: int, after: Mark | None = None
 ) -> list[Row[Any]]:

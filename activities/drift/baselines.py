@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from activities.bundle import Bundle, Bundles
 from activities.drift.data import baseline_samples
@@ -77,9 +78,13 @@ class BaselineActivities:
             check = checks[requirement_id]
             try:
                 fitted, rates = await self._fit(tenant, bundle, check)
-            except (BaselineRefused, BlockFailure) as refused:
-                reason = refused.reason if isinstance(refused, BlockFailure) else str(refused)
-                await self._database.write(_failed, tenant, verifier_uid, requirement_id, reason)
+            except BaselineRefused as refused:
+                await self._database.write(_failed, tenant, verifier_uid, requirement_id, str(refused))
+            except BlockFailure as failure:
+                if failure.retryable:
+                    # The file store is away, which says nothing of the data.
+                    raise ApplicationError(failure.reason, type=failure.kind.value) from None
+                await self._database.write(_failed, tenant, verifier_uid, requirement_id, failure.reason)
             else:
                 await self._database.write(_ready, tenant, verifier_uid, requirement_id, fitted, rates)
 

@@ -22,6 +22,9 @@ from store.database import Database
 from wyrd.cards import DriftCheck, SamplesSlot
 from wyrd.errors import WyrdError
 
+_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds between attempts to read while the database or the storage is away; a window is judged once."""
+
 
 class DriftBlocks:
     """Judges drift checks with this process's database and cuts."""
@@ -39,15 +42,19 @@ class DriftBlocks:
             raise BlockFailure(ReasonKind.MISSING_EVIDENCE, "a drift check needs a window of a schedule")
         slot = context.bundle.plan.spec.inputs[check.on.name]
         assert isinstance(slot, SamplesSlot)
-        try:
-            baseline = await self._baseline(context.tenant, window.verifier_uid, requirement_id, check)
-            samples = await window_samples(
-                self._cuts, context.tenant, window.subject_uid, slot.features, window.start, window.end
-            )
-        except WyrdError as error:
-            raise BlockFailure(
-                ReasonKind.EVIDENCE_UNREADABLE, error.detail, retryable=error.status >= 500
-            ) from error
+        pauses = iter(_PAUSES)
+        while True:
+            try:
+                baseline = await self._baseline(context.tenant, window.verifier_uid, requirement_id, check)
+                samples = await window_samples(
+                    self._cuts, context.tenant, window.subject_uid, slot.features, window.start, window.end
+                )
+                break
+            except WyrdError as error:
+                pause = next(pauses, None) if error.status >= 500 else None
+                if pause is None:
+                    raise BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, error.detail) from error
+                await asyncio.sleep(pause)
         report: DriftReport = await asyncio.to_thread(judge, check, baseline, samples)
         provenance = {"kind": "drift", "window": _window(window.start, window.end)}
         return report.finding(), Ran(provenance)

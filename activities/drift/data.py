@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,9 @@ from wyrd.wire.canonical import JsonRefused, strict_loads
 
 SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson")
 MOST_ROWS = 10_000_000
+MOST_VALUES = 50_000_000
+"""Values of a baseline, rows times features: what this process holds in memory at once."""
+_LONGEST_LINE = 1024 * 1024
 
 
 def baseline_samples(
@@ -25,15 +30,18 @@ def baseline_samples(
 ) -> Samples:
     """The rows of those files, (name, local copy), one after the other; a feature is a column.
 
-    Raises `BaselineRefused` for a file that cannot be read, and for a column that is missing.
+    Raises `BaselineRefused` for a file that cannot be read, for a column that is missing, and for
+    more rows than the limits.
     """
     readable = [(name, path) for name, path in files if name.lower().endswith(SUFFIXES)]
     if not readable:
         raise BaselineRefused(f"the Data Card has no file that ends in {', '.join(SUFFIXES)}")
-    parts = [_columns(name, path, features, categorical) for name, path in readable]
-    rows = sum(part.rows for part in parts)
-    if rows > MOST_ROWS:
-        raise BaselineRefused(f"the baseline has {rows} rows, over the limit of {MOST_ROWS}")
+    most = min(MOST_ROWS, MOST_VALUES // len(features))
+    parts: list[_Part] = []
+    for name, path in readable:
+        parts.append(_columns(name, path, features, categorical, most))
+        if (rows := sum(part.rows for part in parts)) > most:
+            raise _too_many(most)
     every = np.arange(rows, dtype=np.intp)
     return Samples(
         _Rows(rows),
@@ -46,6 +54,10 @@ def baseline_samples(
             for feature in features
         },
     )
+
+
+def _too_many(most: int) -> BaselineRefused:
+    return BaselineRefused(f"the baseline has more than {most} rows")
 
 
 class _Rows(Sequence[str]):
@@ -70,33 +82,64 @@ class _Part:
         self.labels = labels
 
 
-def _columns(name: str, path: Path, features: Sequence[str], categorical: Collection[str]) -> _Part:
+def _columns(
+    name: str, path: Path, features: Sequence[str], categorical: Collection[str], most: int
+) -> _Part:
+    """The columns of a file; more than `most` rows are refused before they are all in memory."""
     if name.lower().endswith((".jsonl", ".ndjson")):
-        return _json_lines(name, path, features, categorical)
+        return _json_lines(name, path, features, categorical, most)
+    read = _parquet if name.lower().endswith(".parquet") else _csv
     try:
-        table = _table(name, path)
+        table = read(name, path, features, categorical, most)
     except (pa.ArrowException, OSError) as error:
         raise BaselineRefused(f"{name} cannot be read: {str(error).splitlines()[0][:200]}") from None
-    missing = [feature for feature in features if feature not in table.column_names]
-    if missing:
-        raise BaselineRefused(f"{name} has no column {missing[0]}")
     columns = {feature: table[feature] for feature in features}
     return _Part(
         table.num_rows,
-        {feature: _numbers(column) for feature, column in columns.items()},
         {
-            feature: label_array([as_label(value) for value in columns[feature].to_pylist()])
-            for feature in categorical
+            feature: np.full(table.num_rows, float("nan")) if feature in categorical else _numbers(column)
+            for feature, column in columns.items()
         },
+        {feature: _labels(columns[feature]) for feature in categorical},
     )
 
 
-def _table(name: str, path: Path) -> pa.Table:
-    if name.lower().endswith(".parquet"):
-        return pyarrow.parquet.read_table(path)
-    return pyarrow.csv.read_csv(
-        path, convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True, null_values=[""])
+def _parquet(
+    name: str, path: Path, features: Sequence[str], categorical: Collection[str], most: int
+) -> pa.Table:
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=list(categorical)) as file:
+        if file.metadata.num_rows > most:
+            raise _too_many(most)
+        _require(name, features, file.schema_arrow.names)
+        return file.read(columns=list(features), use_threads=False)
+
+
+def _csv(name: str, path: Path, features: Sequence[str], categorical: Collection[str], most: int) -> pa.Table:
+    # Labels stay as they are written: guessed types would make one label of "1" and "1.0".
+    types = {name: pa.string() if name in categorical else pa.float64() for name in features}
+    options = pyarrow.csv.ConvertOptions(
+        column_types=types,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        null_values=[""],
     )
+    batches: list[pa.RecordBatch] = []
+    rows = 0
+    with pyarrow.csv.open_csv(path, convert_options=options) as reader:
+        _require(name, features, reader.schema.names)
+        for batch in reader:
+            batches.append(batch.select(list(features)))
+            rows += batch.num_rows
+            if rows > most:
+                raise _too_many(most)
+        return pa.Table.from_batches(batches, pa.schema([(one, types[one]) for one in features]))
+
+
+def _require(name: str, features: Sequence[str], names: Sequence[str]) -> None:
+    for feature in features:
+        if names.count(feature) != 1:
+            what = "has no column" if feature not in names else "has more than one column"
+            raise BaselineRefused(f"{name} {what} {feature}")
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:
@@ -106,25 +149,46 @@ def _numbers(column: pa.ChunkedArray) -> Any:
     return np.full(len(column), float("nan"))
 
 
-def _json_lines(name: str, path: Path, features: Sequence[str], categorical: Collection[str]) -> _Part:
-    rows = list(_rows(name, path))
-    for number, row in enumerate(rows, start=1):
-        absent = [feature for feature in features if feature not in row]
-        if absent:
-            raise BaselineRefused(f"row {number} of {name} lacks {absent[0]}")
+def _labels(column: pa.ChunkedArray) -> Any:
+    """One object a label, however often it occurs; None for null."""
+    if not len(column):
+        return label_array([])
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    encoded = column.unify_dictionaries().combine_chunks()
+    known = label_array([*(as_label(value) for value in encoded.dictionary.to_pylist()), None])
+    return known[pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
+
+
+def _json_lines(
+    name: str, path: Path, features: Sequence[str], categorical: Collection[str], most: int
+) -> _Part:
+    numbers = {feature: array("d") for feature in features}
+    labels: dict[str, list[str | None]] = {feature: [] for feature in categorical}
+    rows = 0
+    for number, row in _rows(name, path):
+        rows += 1
+        if rows > most:
+            raise _too_many(most)
+        for feature in features:
+            if feature not in row:
+                raise BaselineRefused(f"line {number} of {name} lacks {feature}")
+            numbers[feature].append(as_number(row[feature]))
+        for feature in categorical:
+            label = as_label(row[feature])
+            labels[feature].append(None if label is None else sys.intern(label))
     return _Part(
-        len(rows),
-        {
-            feature: np.array([as_number(row[feature]) for row in rows], dtype=np.float64)
-            for feature in features
-        },
-        {feature: label_array([as_label(row[feature]) for row in rows]) for feature in categorical},
+        rows,
+        {feature: np.frombuffer(found, dtype=np.float64) for feature, found in numbers.items()},
+        {feature: label_array(found) for feature, found in labels.items()},
     )
 
 
-def _rows(name: str, path: Path) -> Iterator[Mapping[str, Any]]:
+def _rows(name: str, path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE + 1), b""), start=1):
+            if len(line) > _LONGEST_LINE:
+                raise BaselineRefused(f"line {number} of {name} is longer than {_LONGEST_LINE} bytes")
             if not line.strip():
                 continue
             try:
@@ -133,4 +197,4 @@ def _rows(name: str, path: Path) -> Iterator[Mapping[str, Any]]:
                 raise BaselineRefused(f"line {number} of {name}: {refused.reason}") from None
             if not isinstance(row, dict):
                 raise BaselineRefused(f"line {number} of {name} is no JSON object")
-            yield row
+            yield number, row

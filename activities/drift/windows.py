@@ -17,8 +17,7 @@ from temporalio import activity
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.client import Client
 
-from activities.bundle import Bundle, Bundles
-from activities.drift.baselines import checks_to_fit
+from activities.bundle import Bundles
 from activities.starting import prepared_of
 from store.authority import require_authority
 from store.baselines import Baselines
@@ -27,6 +26,7 @@ from store.caller import Tenant
 from store.cards import Cards
 from store.clock import now
 from store.database import Database
+from store.execution_lists import window_judged
 from store.executions import Executions, NewExecution, find_execution
 from store.settings import Settings
 from workflows import contracts
@@ -121,8 +121,8 @@ class WindowActivities:
         new = _new(binding, argument.execution_id, window, at, self._settings)
         try:
             await self._database.read(require_authority, tenant, binding.owner_uid)
+            await self._database.read(_require_baselines, tenant, binding.verifier_uid)
             bundle = await self._bundles.of(tenant, binding.verifier_uid)
-            await self._database.read(_require_baselines, tenant, binding.verifier_uid, bundle)
         except WyrdError as error:
             if error.status >= 500:
                 raise
@@ -176,17 +176,12 @@ def _binding(connection: Connection, tenant: Tenant, binding_id: str) -> Binding
     return Bindings(connection, tenant).by_id(binding_id)
 
 
-def _require_baselines(connection: Connection, tenant: Tenant, verifier_uid: str, bundle: Bundle) -> None:
+def _require_baselines(connection: Connection, tenant: Tenant, verifier_uid: str) -> None:
     """Raises `WYRD_VERIFICATION_409_BASELINE_NOT_READY`, with the cause where fitting failed."""
-    stored = Baselines(connection, tenant).of(verifier_uid)
-    for requirement_id in checks_to_fit(bundle):
-        found = stored.get(requirement_id)
-        if found is None or found.status == "fitting":
-            reason = "it is still being fitted"
-        elif found.status == "failed":
-            reason = found.error or "it could not be fitted"
-        else:
+    for requirement_id, found in Baselines(connection, tenant).of(verifier_uid).items():
+        if found.status == "ready":
             continue
+        reason = found.error or "it is still being fitted"
         raise WyrdError(
             Code.VERIFICATION_409_BASELINE_NOT_READY,
             f"the baseline of {requirement_id} is not ready: {reason}",
@@ -195,7 +190,11 @@ def _require_baselines(connection: Connection, tenant: Tenant, verifier_uid: str
 
 
 def _record(connection: Connection, tenant: Tenant, new: NewExecution, error: WyrdError | None) -> None:
-    """Record the slot's execution, once for each window of a binding."""
+    """Record the slot's execution, once for each window of a binding; an error only where nothing better
+    is recorded."""
+    binding_id, window_end = new.binding_id, new.window_end
+    assert binding_id is not None
+    assert window_end is not None
     cards = Cards(connection, tenant).by_uids([new.subject_uid, new.owner_uid or ""])
     named = replace(
         new,
@@ -205,5 +204,5 @@ def _record(connection: Connection, tenant: Tenant, new: NewExecution, error: Wy
     executions = Executions(connection, tenant)
     if error is None:
         executions.add(named)
-    else:
+    elif not window_judged(connection, tenant, binding_id, window_end):
         executions.add_errored(named, error)

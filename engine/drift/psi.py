@@ -33,6 +33,8 @@ LEAST_VALUES = 100
 RARE = 5
 """Values expected in a bin below which its share is noise more than signal."""
 NAMED_LABELS = 20
+MOST_LABELS = 1000
+"""Labels of a categorical feature, as many as numeric bins may be; identifiers are no categories."""
 
 Counts = NDArray[np.int64]
 
@@ -102,25 +104,38 @@ class PsiFeature:
 
 
 def fit_numbers(values: Numbers, strategy: Bins) -> PsiFeature:
-    """Bins and counts of a numeric feature's baseline; `values` are finite and at least one."""
+    """Bins and counts of a numeric feature's baseline; `values` are finite and at least one.
+
+    Raises ValueError for values whose quantiles are no finite numbers.
+    """
     edges: Numbers
     if isinstance(strategy, EqualWidthBins):
         low, high = float(values.min()), float(values.max())
-        steps = np.arange(1, strategy.n_bins) / strategy.n_bins
-        width = high - low
-        # The range of the largest doubles is beyond what a double holds; their weighted mean is not.
-        edges = low + steps * width if math.isfinite(width) else low * (1 - steps) + high * steps
+        places = np.arange(1, strategy.n_bins)
+        reach = (high - low) * strategy.n_bins
+        if math.isfinite(reach):
+            # Multiplied before it is divided: an edge that is a round number is one exactly.
+            edges = low + places * (high - low) / strategy.n_bins
+        else:
+            # The range of the largest doubles is beyond what a double holds; their weighted mean is not.
+            edges = low * (1 - places / strategy.n_bins) + high * (places / strategy.n_bins)
         if low == high:
             edges = np.empty(0)
     else:
-        edges = np.quantile(values, np.arange(1, strategy.n_bins) / strategy.n_bins, method="linear")
+        with np.errstate(over="ignore", invalid="ignore"):
+            edges = np.quantile(values, np.arange(1, strategy.n_bins) / strategy.n_bins, method="linear")
+    if not np.isfinite(edges).all():
+        raise ValueError("the values are too large for their quantiles to be numbers")
     bins = NumericBins([float(edge) for edge in np.unique(edges)])
     return PsiFeature(bins, bins.count(values))
 
 
 def fit_labels(values: Labels) -> PsiFeature:
-    """Bins and counts of a categorical feature's baseline."""
-    bins = CategoryBins(sorted(set(values)))
+    """Bins and counts of a categorical feature's baseline. Raises ValueError for too many labels."""
+    labels = set(values)
+    if len(labels) > MOST_LABELS:
+        raise ValueError(f"the baseline has {len(labels)} labels, and at most {MOST_LABELS} are compared")
+    bins = CategoryBins(sorted(labels))
     return PsiFeature(bins, bins.count(values))
 
 

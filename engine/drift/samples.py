@@ -117,12 +117,13 @@ def as_number(value: Any) -> float:
 
 
 def as_label(value: Any) -> str | None:
-    """The category that a sample's value is: text as it stands, a number as JSON writes it."""
+    """The category that a sample's value is: text as it stands, a number as JSON writes it, anything else
+    that a file of data may hold as Python prints it."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    return repr(value)
+    return repr(value) if isinstance(value, int | float) else str(value)
 
 
 def label_array(labels: Sequence[Any]) -> Labels:

@@ -16,8 +16,11 @@ import numpy as np
 
 from engine.drift.report import FeatureReport
 from engine.drift.samples import Numbers
+from engine.failure import ReasonKind
 
 LEAST_SUBGROUPS = 20
+_EXACT_SIZES = 300
+"""Subgroups up to this size take gamma itself, which is finite for them."""
 NAMED_SIGNALS = 100
 
 
@@ -44,13 +47,23 @@ class SpcFeature:
 
 def c4(size: int) -> float:
     """The expected sample standard deviation of `size` standard normal values."""
-    return math.sqrt(2 / (size - 1)) * math.exp(math.lgamma(size / 2) - math.lgamma((size - 1) / 2))
+    return 1 - _below_one(size)
+
+
+def _below_one(size: int) -> float:
+    """1 - c4. Large subgroups by the asymptotic series, since logarithms of gammas cancel there."""
+    if size <= _EXACT_SIZES:
+        return 1 - math.sqrt(2 / (size - 1)) * math.gamma(size / 2) / math.gamma((size - 1) / 2)
+    x = 2 / (size - 1)
+    series = (1 / 8, -1 / 128, -5 / 1024, 21 / 32768, 399 / 262144, -869 / 4194304)
+    return sum(term * x**power for power, term in enumerate(series, start=1))
 
 
 def fit_spc(values: Numbers, sample_size: int) -> SpcFeature:
     """The charts of a baseline in observation order.
 
-    Raises ValueError for fewer than 20 complete subgroups, and for values left over.
+    Raises ValueError for fewer than 20 complete subgroups, for values left over, and for values so
+    large that a limit is no finite number.
     """
     subgroups, rest = divmod(len(values), sample_size)
     if subgroups < LEAST_SUBGROUPS:
@@ -61,10 +74,15 @@ def fit_spc(values: Numbers, sample_size: int) -> SpcFeature:
     if rest:
         raise ValueError(f"the baseline's last subgroup has {rest} of {sample_size} values")
     means, deviations = _statistics(values, sample_size)
-    mean, deviation = math.fsum(means) / subgroups, math.fsum(deviations) / subgroups
-    unbias = c4(sample_size)
+    try:
+        mean, deviation = math.fsum(means) / subgroups, math.fsum(deviations) / subgroups
+    except (OverflowError, ValueError):
+        mean = deviation = math.inf
+    unbias, short = c4(sample_size), _below_one(sample_size)
     reach = 3 * deviation / (unbias * math.sqrt(sample_size))
-    spread = 3 * math.sqrt(1 - unbias**2) / unbias
+    spread = 3 * math.sqrt(short * (2 - short)) / unbias
+    if not math.isfinite(abs(mean) + reach + deviation * (1 + spread)):
+        raise ValueError("the values are too large for their limits to be numbers")
     return SpcFeature(
         sample_size=sample_size,
         subgroups=subgroups,
@@ -86,6 +104,9 @@ def judge_spc(feature: str, baseline: SpcFeature, values: Numbers) -> FeatureRep
         why = f"the window's last subgroup has {rest} of {baseline.sample_size} values"
         return FeatureReport(feature, "Inconclusive", why=why)
     means, deviations = _statistics(values, baseline.sample_size)
+    if not (np.isfinite(means).all() and np.isfinite(deviations).all()):
+        why = "a subgroup's statistics are beyond what a number can hold"
+        return FeatureReport(feature, "Inconclusive", why=why, kind=ReasonKind.LIMIT_EXCEEDED)
     charts = {
         "mean": (means, baseline.mean_lower, baseline.mean_upper),
         "deviation": (deviations, baseline.deviation_lower, baseline.deviation_upper),
@@ -108,4 +129,5 @@ def judge_spc(feature: str, baseline: SpcFeature, values: Numbers) -> FeatureRep
 
 def _statistics(values: Numbers, sample_size: int) -> tuple[Numbers, Numbers]:
     groups = values.reshape(-1, sample_size)
-    return groups.mean(axis=1), groups.std(axis=1, ddof=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return groups.mean(axis=1), groups.std(axis=1, ddof=1)

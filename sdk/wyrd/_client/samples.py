@@ -66,7 +66,8 @@ def sample_rows(
     positional: tuple[Any, ...],
     named: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """One row a measured feature. A slot takes a mapping of features to numbers or text.
+    """One row a measured feature, under one record id a slot. A slot takes a mapping of features to
+    numbers or text.
 
     Errors: SPEC_400_VALIDATION, VERIFICATION_400_INPUT_INVALID for an unknown slot or another value,
     VERIFICATION_422_INPUT_INCOMPATIBLE for features or types that do not fit.
@@ -81,13 +82,15 @@ def sample_rows(
         if not isinstance(value, Mapping):
             raise invalid(slot, f"a samples slot takes features with values, not {type(value).__name__}")
         features = tuple(declared.get("features") or ())
+        # What was measured together is one record: a check of several features judges whole records.
+        record_id = uuid7()
         for feature, measured in value.items():
             if feature not in features:
                 raise _unfit(slot, str(feature), f"the slot measures {', '.join(features)}")
             number, text = _value(slot, feature, measured)
             rows.append(
                 {
-                    "record_id": uuid7(),
+                    "record_id": record_id,
                     "series": feature,
                     "num_value": number,
                     "str_value": text,
