@@ -28,7 +28,7 @@ class Storage:
 class Cut:
     """`schema` is the table's full Arrow schema, system columns included. `files` are Parquet files
     (absolute paths, or `bucket/key` for S3); one that lacks a column of the schema holds nulls there.
-    `tail` are rows of `schema` that are in no file yet."""
+    `tail` are rows of `schema` that are in no file yet; all of them where the cut is `whole`."""
 
     table: TableName
     schema: pa.Schema
@@ -36,3 +36,4 @@ class Cut:
     tail: Sequence[pa.RecordBatch] = ()
     storage: Storage = field(default_factory=Storage)
     snapshot_id: int | None = None
+    whole: bool = True

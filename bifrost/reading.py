@@ -47,6 +47,7 @@ class _Moment:
 
     stored: StoredTable
     tail: list[Batch]
+    whole: bool
     metadata_location: str | None
 
 
@@ -73,9 +74,14 @@ class Cuts:
         *,
         filter: pa.compute.Expression | None = None,
         columns: list[str] | None = None,
+        whole: bool = False,
     ) -> pa.Table:
-        """The rows of one table now, for Wyrd's own code; the same errors as `take`."""
-        return await self._aside(self.rows_now, tenant, name, filter, columns)
+        """The rows of one table now, for Wyrd's own code; the same errors as `take`.
+
+        `whole` raises `WYRD_VALA_503_BIFROST_STORAGE_UNREACHABLE` where more rows wait to be
+        published than a cut takes.
+        """
+        return await self._aside(self.rows_now, tenant, name, filter, columns, whole)
 
     def take_now(self, tenant: Tenant, names: Sequence[TableName]) -> dict[TableName, Cut]:
         """`take`, in the calling thread."""
@@ -100,13 +106,23 @@ class Cuts:
         name: TableName,
         filter: pa.compute.Expression | None = None,
         columns: list[str] | None = None,
+        whole: bool = False,
     ) -> pa.Table:
         """`rows`, in the calling thread."""
         try:
-            return self._read(self.take_now(tenant, [name])[name], filter, columns)
+            return self._read(self._taken(tenant, name, whole), filter, columns)
         except FileNotFoundError:
             # The process was stopped for longer than the files of a cut stay.
-            return self._read(self.take_now(tenant, [name])[name], filter, columns)
+            return self._read(self._taken(tenant, name, whole), filter, columns)
+
+    def _taken(self, tenant: Tenant, name: TableName, whole: bool) -> Cut:
+        cut = self.take_now(tenant, [name])[name]
+        if whole and not cut.whole:
+            raise WyrdError(
+                Code.VALA_503_BIFROST_STORAGE_UNREACHABLE,
+                f"too much of {name} waits to be published for all of it to be read",
+            )
+        return cut
 
     def _read(self, cut: Cut, filter: pa.compute.Expression | None, columns: list[str] | None) -> pa.Table:
         with reached():
@@ -138,9 +154,17 @@ class Cuts:
             if batch.publish_id is None or batch.publish_id not in published
         ]
         if metadata is None:
-            return Cut(name, schema, tail=tail, storage=self._catalogs.warehouse.storage)
+            return Cut(name, schema, tail=tail, storage=self._catalogs.warehouse.storage, whole=moment.whole)
         files = [plain_path(file.location) for file in self._catalogs.files.current(metadata)]
-        return Cut(name, schema, files, tail, self._catalogs.warehouse.storage, metadata.current_snapshot_id)
+        return Cut(
+            name,
+            schema,
+            files,
+            tail,
+            self._catalogs.warehouse.storage,
+            metadata.current_snapshot_id,
+            whole=moment.whole,
+        )
 
     async def _aside(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
@@ -170,11 +194,9 @@ def _moments(
         # One view for all statements; SQLite's transactions have no other.
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
     tables, outbox = Tables(connection, tenant), Outbox(connection, tenant)
-    return [
-        _Moment(
-            tables.find(name),
-            outbox.pending(name.full, limit=outbox.fitting(name.full, TAIL_BYTES)),
-            catalogs.location(connection, tenant, name),
-        )
-        for name in names
-    ]
+    moments = []
+    for name in names:
+        fitting, whole = outbox.fitting(name.full, TAIL_BYTES)
+        tail = outbox.pending(name.full, limit=fitting)
+        moments.append(_Moment(tables.find(name), tail, whole, catalogs.location(connection, tenant, name)))
+    return moments

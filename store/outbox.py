@@ -72,8 +72,9 @@ class Outbox:
         statement = statement.order_by(bifrost_outbox.c.ingested_at, bifrost_outbox.c.batch_id)
         return [_batch(row) for row in self.connection.execute(statement.limit(limit))]
 
-    def fitting(self, table: str, bytes: int) -> int:
-        """How many of a table's pending batches, the oldest first, hold no more bytes than that."""
+    def fitting(self, table: str, bytes: int) -> tuple[int, bool]:
+        """How many of a table's pending batches, the oldest first, hold no more bytes than that, and
+        whether those are all there are."""
         columns = bifrost_outbox.c
         statement = (
             select(columns.byte_count)
@@ -84,9 +85,9 @@ class Outbox:
         for size in self.connection.execute(statement).scalars():
             bytes -= size
             if bytes < 0:
-                break
+                return count, False
             count += 1
-        return count
+        return count, True
 
     def open_claims(self, table: str) -> list[str]:
         """Publications of a table that took batches up and are not marked done, the oldest first."""

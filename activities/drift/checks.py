@@ -47,7 +47,13 @@ class DriftBlocks:
             try:
                 baseline = await self._baseline(context.tenant, window.verifier_uid, requirement_id, check)
                 samples = await window_samples(
-                    self._cuts, context.tenant, window.subject_uid, slot.features, window.start, window.end
+                    self._database,
+                    self._cuts,
+                    context.tenant,
+                    window.subject_uid,
+                    slot.features,
+                    window.start,
+                    window.end,
                 )
                 break
             except WyrdError as error:

@@ -13,17 +13,27 @@ from bifrost.names import DRIFT_OBSERVATIONS
 from bifrost.reading import Cuts
 from engine.drift.samples import Samples, Series, label_array
 from store.caller import Tenant
+from store.database import Database
+from store.ingestion import samples_settled
 
 _COLUMNS = ["record_id", "series", "num_value", "str_value", "created_at"]
 
 
 async def window_samples(
-    cuts: Cuts, tenant: Tenant, subject_uid: str, features: Sequence[str], start: datetime, end: datetime
+    database: Database,
+    cuts: Cuts,
+    tenant: Tenant,
+    subject_uid: str,
+    features: Sequence[str],
+    start: datetime,
+    end: datetime,
 ) -> Samples:
     """The samples about a subject that were ingested in [start, end), in observation order.
 
-    A sample is one `record_id`; it is selected when any of the features was recorded for it.
+    A sample is one `record_id`; it is selected when any of the features was recorded for it. The
+    window must have ended by the database's clock; nothing that came in in it is missing then.
     """
+    await database.write(samples_settled, tenant)
     ingested = pc.field("wyrd_ingested_at")
     chosen = (
         (pc.field("card_uid") == subject_uid)
@@ -32,7 +42,7 @@ async def window_samples(
         & (ingested < pa.scalar(end, pa.timestamp("us", "UTC")))
     )
     return samples_of_table(
-        await cuts.rows(tenant, DRIFT_OBSERVATIONS, filter=chosen, columns=_COLUMNS), features
+        await cuts.rows(tenant, DRIFT_OBSERVATIONS, filter=chosen, columns=_COLUMNS, whole=True), features
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from bifrost.scribe.batches import Prepared, prepared_arrow, prepared_rows
 from bifrost.tables import StoredTable, Tables
 from store.caller import Caller, Permission, Tenant
 from store.database import Database, utc_now
+from store.ingestion import sample_time
 from store.outbox import Batch, Outbox
 from store.settings import Settings
 from wyrd.errors import Code, WyrdError
@@ -140,7 +141,8 @@ class Scribe:
             request_id=by.request_id,
             ingested_at=utc_now(),
         )
-        new = await self._database.write(_add, caller.tenant, [batch])
+        add = _add_samples if name == DRIFT_OBSERVATIONS else _add
+        new = await self._database.write(add, caller.tenant, [batch])
         return BatchAccepted(batch_id=batch_id, rows=prepared.rows, duplicate=new == 0)
 
     async def _prepared(self, tenant: Tenant, name: TableName, prepare: _Prepare, at_once: bool) -> Prepared:
@@ -193,6 +195,12 @@ def _find(connection: Connection, tenant: Tenant, name: TableName) -> StoredTabl
 
 def _add(connection: Connection, tenant: Tenant, batches: Sequence[Batch]) -> int:
     return Outbox(connection, tenant).add(batches)
+
+
+def _add_samples(connection: Connection, tenant: Tenant, batches: Sequence[Batch]) -> int:
+    """Samples are judged by when they came in: a time that is taken where no reader can be past it."""
+    moment = sample_time(connection, tenant)
+    return _add(connection, tenant, [replace(batch, ingested_at=moment) for batch in batches])
 
 
 def _waiting_bytes(connection: Connection, tenant: Tenant) -> int:
