@@ -47,7 +47,7 @@ _AT_ONCE = 16
 _MOST_A_PASS = 512
 """Schedules that one pass changes, so that the lease is renewed in between."""
 _RPC = timedelta(seconds=10)
-_OURS = "wyrd: "
+PAUSED_BY_WYRD = "wyrd: "
 """How the note of a pause begins that this duty made."""
 
 _log = logging.getLogger("wyrd.worker")
@@ -157,7 +157,7 @@ class Schedules:
 
         def changed(found: ScheduleUpdateInput) -> ScheduleUpdate | None:
             state = found.description.schedule.state
-            by_hand = state.paused and not (state.note or "").startswith(_OURS)
+            by_hand = state.paused and not (state.note or "").startswith(PAUSED_BY_WYRD)
             if by_hand or (not state.paused and not wanted.paused):
                 return None
             state.paused, state.note = wanted.paused, wanted.note
@@ -186,7 +186,7 @@ def _wanted(one: ScheduledBinding) -> _State | None:
     if one.runs:
         return _RUNNING
     why = "a higher version of the owner runs" if one.superseded else f"the owner is {one.owner_status}"
-    return _State(paused=True, note=f"{_OURS}{why}")
+    return _State(paused=True, note=f"{PAUSED_BY_WYRD}{why}")
 
 
 def _id(one: ScheduledBinding) -> str:

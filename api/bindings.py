@@ -11,14 +11,15 @@ from sqlalchemy import Connection
 from temporalio.client import Client, ScheduleBackfill, ScheduleDescription, ScheduleOverlapPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.drift.windows import matching_times, schedule_id
+from activities.drift.windows import page_of_times, schedule_id
+from activities.schedules import PAUSED_BY_WYRD
 from cards.graph import readable_by
 from store.bindings import Binding, Bindings
 from store.caller import Caller, Permission, Tenant
-from store.cards import Cards
+from store.cards import Cards, StoredCard
 from store.clock import now
 from store.database import Database
-from store.execution_lists import scheduled_windows
+from store.execution_lists import last_of_binding, scheduled_windows
 from store.groups import Groups, GroupsSeen
 from store.settings import Settings
 from wyrd.errors import Code, WyrdError
@@ -27,7 +28,8 @@ from wyrd.wire.refs import CardRef
 MOST_ITEMS = 1000
 SLOTS = 100
 """Judged slots that the status of a binding shows."""
-_COUNTED = timedelta(days=400)
+_MANY = 1000
+"""Boundaries that the server lists at once."""
 _LONGEST_BACKFILL = timedelta(days=366)
 _RPC = timedelta(seconds=5)
 
@@ -37,9 +39,10 @@ class _Seen:
     """A binding as SQL shows it at one moment."""
 
     binding: Binding
-    owner: CardRef
+    owner: StoredCard
     subject: CardRef
     slots: list[Any]
+    last_execution_id: str | None
     groups: GroupsSeen
     at: datetime
 
@@ -71,20 +74,17 @@ class BindingReads:
         """One binding with its health. Raises `WYRD_VERIFICATION_404_BINDING_NOT_FOUND`."""
         caller.require(Permission.EXECUTIONS_READ)
         seen = await self._database.read(_look, caller, binding_id)
-        found = _document(seen.binding, seen.owner, seen.subject)
-        last = seen.groups.last_execution_id or (seen.slots[0].execution_id if seen.slots else None)
-        found["last_execution_id"] = last
+        found = _document(seen.binding, seen.owner.ref, seen.subject)
+        found["last_execution_id"] = seen.groups.last_execution_id or seen.last_execution_id
         kind = (seen.binding.runs_on or {}).get("kind")
         if kind == "schedule":
-            found |= await self._scheduled(caller.tenant, seen)
-        elif kind == "group_end":
+            return found | await self._scheduled(caller.tenant, seen)
+        if kind == "group_end":
             found["groups"] = {
                 "waiting": seen.groups.waiting,
                 "next_due_at": _time(seen.groups.next_due_at),
             }
-            found["health"] = _health("ok" if seen.binding.active else "inactive", None)
-        else:
-            found["health"] = _health("ok" if seen.binding.active else "inactive", None)
+        found["health"] = _health("ok") if seen.binding.active else _inactive(seen)
         return found
 
     async def run_now(self, caller: Caller, binding_id: str) -> dict[str, Any]:
@@ -125,48 +125,53 @@ class BindingReads:
             raise _away() from error
 
     async def _scheduled(self, tenant: Tenant, seen: _Seen) -> dict[str, Any]:
-        found: dict[str, Any] = {"slots": [_slot(row) for row in seen.slots]}
-        binding_id = seen.binding.binding_id
+        found: dict[str, Any] = {"next_run_at": None, "slots": [_slot(row) for row in seen.slots]}
         try:
-            handle = self._client.get_schedule_handle(schedule_id(tenant, binding_id))
+            handle = self._client.get_schedule_handle(schedule_id(tenant, seen.binding.binding_id))
             described = await handle.describe(rpc_timeout=_RPC)
-            unrun = await self._slots_since(tenant, seen)
+            unrun = [] if described.schedule.state.paused else await self._unrun(tenant, seen)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
-                raise _away() from error
-            return {**found, "next_run_at": None, "health": _health("pending", "it has no schedule yet")}
-        paused = described.schedule.state.paused
+                return {**found, "health": _health("unknown", "Temporal cannot be reached")}
+            gone = _health("pending", "it has no schedule yet") if seen.binding.active else _inactive(seen)
+            return {**found, "health": gone}
         ahead = described.info.next_action_times
-        found["next_run_at"] = None if paused or not ahead else ahead[0].isoformat()
-        found["health"] = _scheduled_health(described, unrun)
-        return found
+        if ahead and not described.schedule.state.paused:
+            found["next_run_at"] = _time(ahead[0])
+        return {**found, "health": _scheduled_health(described, len(unrun))}
 
-    async def _slots_since(self, tenant: Tenant, seen: _Seen) -> int:
-        """Boundaries that have passed since the last slot that left a record."""
-        last = max((row.window_end for row in seen.slots), default=seen.binding.created_at)
-        start = max(last + timedelta(seconds=1), seen.at - _COUNTED)
+    async def _unrun(self, tenant: Tenant, seen: _Seen) -> list[datetime]:
+        """Boundaries that have passed since the last slot that left a record, and since the owner was
+        last made active; a page of them at most."""
+        recorded = [row.window_end for row in seen.slots]
+        start = max([seen.binding.created_at, seen.owner.updated_at, *recorded]) + timedelta(seconds=1)
         # A slot that has just passed is given the time it takes to be judged.
         end = seen.at - timedelta(seconds=self._settings.window_margin_seconds + 5)
         if end <= start:
-            return 0
-        return len(await matching_times(self._client, tenant, seen.binding.binding_id, start, end))
+            return []
+        return await page_of_times(self._client, tenant, seen.binding.binding_id, start, end)
 
 
 def _scheduled_health(described: ScheduleDescription, unrun: int) -> dict[str, Any]:
     missed = described.info.num_actions_missed_catchup_window
     details = {"slots_not_run": unrun, "slots_missed": missed}
     if described.schedule.state.paused:
-        return _health("paused", described.schedule.state.note or "paused by hand", **details)
+        note = (described.schedule.state.note or "paused by hand").removeprefix(PAUSED_BY_WYRD)
+        return _health("paused", note, **details)
     if unrun:
-        slots = "slot" if unrun == 1 else "slots"
-        return _health("late", f"has not run for {unrun} {slots}", **details)
+        many = f"{unrun} or more" if unrun >= _MANY else str(unrun)
+        return _health("late", f"has not run for {many} {'slot' if unrun == 1 else 'slots'}", **details)
     if missed:
         return _health("ok", f"{missed} slots were older than a day when it could run again", **details)
     return _health("ok", None, **details)
 
 
-def _health(status: str, message: str | None, **details: Any) -> dict[str, Any]:
+def _health(status: str, message: str | None = None, **details: Any) -> dict[str, Any]:
     return {"status": status, "message": message, **details}
+
+
+def _inactive(seen: _Seen) -> dict[str, Any]:
+    return _health("inactive", f"the owner is {seen.owner.status}")
 
 
 def _away() -> WyrdError:
@@ -199,9 +204,10 @@ def _look(connection: Connection, caller: Caller, binding_id: str) -> _Seen:
     cards = Cards(connection, caller.tenant).by_uids([binding.owner_uid, binding.subject_uid])
     return _Seen(
         binding,
-        cards[binding.owner_uid].ref,
+        cards[binding.owner_uid],
         cards[binding.subject_uid].ref,
         scheduled_windows(connection, caller.tenant, binding_id, SLOTS),
+        last_of_binding(connection, caller.tenant, binding_id),
         Groups(connection, caller.tenant).seen(binding_id),
         now(connection),
     )

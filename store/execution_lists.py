@@ -60,6 +60,18 @@ def scheduled_windows(connection: Connection, tenant: Tenant, binding_id: str, l
     return list(connection.execute(statement))
 
 
+def last_of_binding(connection: Connection, tenant: Tenant, binding_id: str) -> str | None:
+    """The newest execution of a binding."""
+    statement = (
+        select(executions.c.execution_id)
+        .where(executions.c.tenant_id == tenant.id, executions.c.binding_id == binding_id)
+        .order_by(executions.c.created_at.desc(), executions.c.execution_id.desc())
+        .limit(1)
+    )
+    found: str | None = connection.execute(statement).scalar_one_or_none()
+    return found
+
+
 def window_judged(connection: Connection, tenant: Tenant, binding_id: str, window_end: datetime) -> bool:
     """Whether that window of a binding has an execution that is or was more than an error."""
     statement = select(executions.c.execution_id).where(

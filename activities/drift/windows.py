@@ -35,6 +35,7 @@ from wyrd.cards import SamplesSlot
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.verification import ExecutionSource
 
+_RPC = timedelta(seconds=10)
 _LEAST_PAGE = 100
 """An answer shorter than this was not cut off."""
 _REACHES = (
@@ -54,7 +55,7 @@ async def matching_times(
     """The times in [start, end] that the Schedule of a binding matches, ascending, by the server's word."""
     found: list[datetime] = []
     while start <= end:
-        page = await _page_of_times(client, schedule_id(tenant, binding_id), start, end)
+        page = await page_of_times(client, tenant, binding_id, start, end)
         found += page
         if len(page) < _LEAST_PAGE:
             break
@@ -63,14 +64,21 @@ async def matching_times(
     return found
 
 
-async def _page_of_times(client: Client, schedule: str, start: datetime, end: datetime) -> list[datetime]:
+async def page_of_times(
+    client: Client, tenant: Tenant, binding_id: str, start: datetime, end: datetime
+) -> list[datetime]:
+    """As `matching_times`; the first thousand or so of them."""
     first, last = Timestamp(), Timestamp()
     first.FromDatetime(start)
     last.FromDatetime(end)
     answer = await client.workflow_service.list_schedule_matching_times(
         ListScheduleMatchingTimesRequest(
-            namespace=client.namespace, schedule_id=schedule, start_time=first, end_time=last
-        )
+            namespace=client.namespace,
+            schedule_id=schedule_id(tenant, binding_id),
+            start_time=first,
+            end_time=last,
+        ),
+        timeout=_RPC,
     )
     return [found.ToDatetime(UTC) for found in answer.start_time]
 

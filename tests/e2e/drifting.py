@@ -5,17 +5,39 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
 from bifrost.names import DRIFT_OBSERVATIONS
 from store.database import database_now
 from store.outbox import Batch, Outbox
 from tests.e2e.stack import Stack, card, sibling
+from workflows import contracts
 from wyrd.wire.ids import uuid7
+
+HOUR = timedelta(hours=1)
+_MEANT_FOR = SearchAttributeKey.for_datetime("TemporalScheduledStartTime")
+
+
+def numbers(count: int = 1000, shift: float = 0.0, seed: int = 0) -> list[float]:
+    """Numbers that look like a baseline's, or are off by `shift` standard deviations."""
+    drawn = np.random.Generator(np.random.PCG64(seed)).normal(shift, 1.0, count)
+    return [float(value) for value in drawn]
+
+
+def parquet(**columns: Any) -> bytes:
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), sink)
+    return sink.getvalue()
 
 
 def psi(
@@ -79,8 +101,8 @@ class Watch:
         """The status once the Schedule is there."""
         return await self.until(lambda found: found["next_run_at"] is not None)
 
-    async def until(self, wanted: Any) -> dict[str, Any]:
-        async with asyncio.timeout(60):
+    async def until(self, wanted: Any, timeout: float = 60) -> dict[str, Any]:
+        async with asyncio.timeout(timeout):
             while True:
                 found = await self.status()
                 if wanted(found):
@@ -108,7 +130,21 @@ class Watch:
         )
         assert answer.status_code == 202, answer.text
 
-    async def judged(self, *ends: datetime) -> list[dict[str, Any]]:
+    async def slot(self, boundary: datetime) -> None:
+        """Run the slot of that boundary, as its Schedule would start it, to its end."""
+        stack = self.stack
+        handle = await stack.client.start_workflow(
+            contracts.SCHEDULED_WINDOW_WORKFLOW,
+            contracts.OfBinding(
+                tenant_id=stack.tenant.id, tenant_slug=stack.tenant.slug, binding_id=self.binding_id
+            ),
+            id=f"{stack.tenant.slug}/window/{self.binding_id}-{uuid7()}",
+            task_queue=contracts.QUEUE,
+            search_attributes=TypedSearchAttributes([SearchAttributePair(_MEANT_FOR, boundary)]),
+        )
+        await asyncio.wait_for(handle.result(), 60)
+
+    async def judged(self, *ends: datetime, timeout: float = 60) -> list[dict[str, Any]]:
         """The status documents of the ended executions of the windows with those ends, newest first."""
 
         def all_there(found: dict[str, Any]) -> bool:
@@ -119,16 +155,14 @@ class Watch:
             }
             return over >= set(ends)
 
-        found = await self.until(all_there)
+        found = await self.until(all_there, timeout)
         return [
             await self.stack.status(slot["execution_id"])
             for slot in found["slots"]
             if datetime.fromisoformat(slot["window_end"]) in ends
         ]
 
-    async def record(
-        self, values: Iterable[Mapping[str, Any]], at: datetime, series_id: str | None = None
-    ) -> None:
+    async def record(self, values: Iterable[Mapping[str, Any]], at: datetime) -> None:
         """Samples about the Service, ingested at a time of the test's own, in the order they are given."""
         rows = [
             row
@@ -165,6 +199,13 @@ def _ingest(connection: Any, stack: Stack, rows: list[dict[str, Any]], at: datet
         ingested_at=at,
     )
     assert Outbox(connection, stack.tenant).add([batch]) == 1
+
+
+async def data_of(stack: Stack, files: Mapping[str, bytes]) -> str:
+    """A Data Card of its own with those files; its name."""
+    name = f"d{uuid7().replace('-', '')[-20:]}"
+    await declare_data(stack, name, files)
+    return name
 
 
 async def declare_data(stack: Stack, name: str, files: Mapping[str, bytes], version: str = "1.0.0") -> str:
