@@ -7,6 +7,8 @@ holds, is for the database to say.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from datetime import timedelta
 
 from temporalio import workflow
@@ -18,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
 
 LONGEST_SLEEP = timedelta(days=30).total_seconds()
 """Seconds of one timer: a long quiet time is slept in parts, each a chance to continue as new."""
-MOST_EVENTS = 4000
+MOST_EVENTS = 2000
 """Events of one run's history; the state is small, so a new run costs next to nothing."""
 
 
@@ -29,31 +31,40 @@ class GroupWorkflow:
     @workflow.init
     def __init__(self, start: GroupStart) -> None:
         self._due_at = start.due_at
+        self._news = True
 
     @workflow.signal(name=contracts.GROUP_DUE)
     def due(self, told: GroupDue) -> None:
-        """Evidence was acknowledged: the group is due later than was thought."""
+        """Evidence was acknowledged: the group is due then, which is nearly always later than was thought."""
         self._due_at = max(self._due_at, told.due_at)
+        self._news = True
 
     @workflow.run
     async def run(self, start: GroupStart) -> None:
-        while True:
+        while self._news:
             await self._sleep_until_due(start)
-            handled = self._due_at
+            # Whatever is told from here on is asked about once more, even if it is due no later: two
+            # acknowledgements need not be committed in the order of their clocks.
+            self._news = False
             closed = await calls.close_group(self._question(start))
             if closed.prepared is not None:
                 await self._judge(start, closed.prepared)
             elif closed.step == "wait":
                 # By the database's clock, which this one need not agree with.
-                await workflow.sleep(closed.seconds)
-            if self._due_at <= handled and closed.step != "wait":
-                return
-            self._continue_when_long(start)
+                await self._sleep(closed.seconds)
+                self._news = True
+            if self._news:
+                self._continue_when_long(start)
 
     async def _sleep_until_due(self, start: GroupStart) -> None:
         while (left := self._due_at - workflow.time()) > 0:
-            await workflow.sleep(min(left, LONGEST_SLEEP))
+            await self._sleep(min(left, LONGEST_SLEEP))
             self._continue_when_long(start)
+
+    async def _sleep(self, seconds: float) -> None:
+        """One timer, cut short only where signals have made the history long: they must not fill it up."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await workflow.wait_condition(self._is_long, timeout=seconds)
 
     def _question(self, start: GroupStart) -> CloseGroup:
         return CloseGroup(
@@ -82,7 +93,10 @@ class GroupWorkflow:
             # The execution has its own recorded end; the group lives on.
             workflow.logger.warning("the judgement %s ended without a verdict", prepared.execution_id)
 
-    def _continue_when_long(self, start: GroupStart) -> None:
+    def _is_long(self) -> bool:
         info = workflow.info()
-        if info.is_continue_as_new_suggested() or info.get_current_history_length() > MOST_EVENTS:
+        return info.is_continue_as_new_suggested() or info.get_current_history_length() > MOST_EVENTS
+
+    def _continue_when_long(self, start: GroupStart) -> None:
+        if self._is_long():
             workflow.continue_as_new(start.model_copy(update={"due_at": self._due_at}))
