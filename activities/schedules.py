@@ -139,7 +139,7 @@ class Schedules:
         try:
             await self._client.create_schedule(
                 _id(one),
-                _schedule(one),
+                schedule_of(one),
                 memo={"cron": one.cron, "tz": one.tz, "binding": _label(one)},
                 search_attributes=_of_tenant(one),
                 rpc_timeout=_RPC,
@@ -201,7 +201,8 @@ def _of_tenant(one: ScheduledBinding) -> TypedSearchAttributes:
     return TypedSearchAttributes([SearchAttributePair(contracts.TENANT, one.tenant.slug)])
 
 
-def _schedule(one: ScheduledBinding) -> Schedule:
+def schedule_of(one: ScheduledBinding) -> Schedule:
+    """The Schedule that runs a binding."""
     tenant = one.tenant
     return Schedule(
         action=ScheduleActionStartWorkflow(

@@ -14,6 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from activities.drift.windows import page_of_times, schedule_id
 from activities.schedules import PAUSED_BY_WYRD
 from cards.graph import readable_by
+from store.baselines import Baselines, StoredBaseline, baseline_status
 from store.bindings import Binding, Bindings
 from store.caller import Caller, Permission, Tenant
 from store.cards import Cards, StoredCard
@@ -43,6 +44,7 @@ class _Seen:
     subject: CardRef
     slots: list[Any]
     last_execution_id: str | None
+    baselines: Mapping[str, StoredBaseline]
     groups: GroupsSeen
     at: datetime
 
@@ -126,6 +128,8 @@ class BindingReads:
 
     async def _scheduled(self, tenant: Tenant, seen: _Seen) -> dict[str, Any]:
         found: dict[str, Any] = {"next_run_at": None, "slots": [_slot(row) for row in seen.slots]}
+        if seen.baselines:
+            found["baseline"] = baseline_status(seen.baselines)
         try:
             handle = self._client.get_schedule_handle(schedule_id(tenant, seen.binding.binding_id))
             described = await handle.describe(rpc_timeout=_RPC)
@@ -144,7 +148,7 @@ class BindingReads:
         """Boundaries that have passed since the last slot that left a record, and since the owner was
         last made active; a page of them at most."""
         recorded = [row.window_end for row in seen.slots]
-        start = max([seen.binding.created_at, seen.owner.updated_at, *recorded]) + timedelta(seconds=1)
+        start = max([seen.binding.created_at, seen.owner.updated_at, *recorded])
         # A slot that has just passed is given the time it takes to be judged.
         end = seen.at - timedelta(seconds=self._settings.window_margin_seconds + 5)
         if end <= start:
@@ -208,6 +212,7 @@ def _look(connection: Connection, caller: Caller, binding_id: str) -> _Seen:
         cards[binding.subject_uid].ref,
         scheduled_windows(connection, caller.tenant, binding_id, SLOTS),
         last_of_binding(connection, caller.tenant, binding_id),
+        Baselines(connection, caller.tenant).of(binding.verifier_uid),
         Groups(connection, caller.tenant).seen(binding_id),
         now(connection),
     )

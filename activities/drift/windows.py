@@ -52,16 +52,15 @@ def schedule_id(tenant: Tenant, binding_id: str) -> str:
 async def matching_times(
     client: Client, tenant: Tenant, binding_id: str, start: datetime, end: datetime
 ) -> list[datetime]:
-    """The times in [start, end] that the Schedule of a binding matches, ascending, by the server's word."""
+    """The times in (start, end] that the Schedule of a binding matches, ascending, by the server's word."""
     found: list[datetime] = []
-    while start <= end:
+    while True:
         page = await page_of_times(client, tenant, binding_id, start, end)
         found += page
         if len(page) < _LEAST_PAGE:
-            break
+            return found
         # The server answers the first thousand or so, and does not say that there are more.
-        start = page[-1] + timedelta(seconds=1)
-    return found
+        start = page[-1]
 
 
 async def page_of_times(
@@ -80,7 +79,7 @@ async def page_of_times(
         ),
         timeout=_RPC,
     )
-    return [found.ToDatetime(UTC) for found in answer.start_time]
+    return [moment for found in answer.start_time if start < (moment := found.ToDatetime(UTC)) <= end]
 
 
 async def window_until(

@@ -113,6 +113,7 @@ def _show(document: dict[str, Any], form: Format) -> None:
         to_json(document)
         return
     health = document["health"]
+    baseline = document.get("baseline") or {}
     rows = [
         ("binding", document["binding_id"]),
         ("verifier", _ref(document["verifier"])),
@@ -121,10 +122,13 @@ def _show(document: dict[str, Any], form: Format) -> None:
         ("runs on", _trigger(document["runs_on"])),
         ("active", "yes" if document["active"] else "no"),
         ("next run", document.get("next_run_at") or ""),
+        ("baseline", ": ".join(baseline[name] for name in ("status", "error") if name in baseline)),
         ("last execution", document.get("last_execution_id") or ""),
         ("health", health["status"] + (f": {health['message']}" if health["message"] else "")),
     ]
     show_table(("", ""), [(name, value) for name, value in rows if value])
+    for warning in baseline.get("warnings", ()):
+        terminal().print(f"warning: {warning}", style="yellow", markup=False)
     if slots := document.get("slots"):
         terminal().print()
         show_table(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wyrd._client.envelope import CardEnvelope
+from wyrd.cli.baselines import show_baselines
 from wyrd.cli.options import Form, Ref, Server, add, client, exact, find_card, find_latest
 from wyrd.cli.output import USAGE, Format, outcome, show_diagnostics, show_table, terminal, to_json, working
 from wyrd.errors import Code, WyrdError
@@ -43,12 +44,13 @@ def declare(
     server: Server = None,
     format: Form = Format.TEXT,
 ) -> None:
-    """Declare a Card file with everything it refers to."""
+    """Declare a Card file with everything it refers to; says how baselines of drift checks come out."""
     if check:
         _check(path, format)
         return
+    cards = Cards(client(server))
     with working(f"declaring {path}", format):
-        receipt = Cards(client(server)).declare(path, files=_files(file or []))
+        receipt = cards.declare(path, files=_files(file or []))
     if format is Format.JSON:
         to_json(receipt.model_dump(mode="json"))
         return
@@ -57,6 +59,7 @@ def declare(
         ((one.card_ref.pinned, one.outcome.value, outcome(one.status.value)) for one in receipt.outcomes),
     )
     terminal().print(f"root: {receipt.root}", markup=False)
+    show_baselines(cards, receipt)
 
 
 def _files(given: list[str]) -> dict[str, list[str]]:
