@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection
 
 from store.caller import Tenant
 from store.cards import Cards
-from store.clock import now
-from store.standing import PrincipalStatus
-from store.tables.identity import api_keys, principals
+from store.identity import Identity
 from wyrd.errors import Code, WyrdError
 
 
@@ -28,29 +26,8 @@ def require_authority(connection: Connection, tenant: Tenant, card_uid: str) -> 
             f"{named} is {status}, so its bindings do not run",
             owner_status=status,
         )
-    bound = connection.execute(
-        select(principals.c.id, principals.c.status).where(
-            principals.c.tenant_id == tenant.id, principals.c.card_uid == card_uid
+    reason = Identity(connection, tenant).refused(card_uid)
+    if reason is not None:
+        raise WyrdError(
+            Code.PERMISSION_403_DENIED_RBAC, f"{reason}, so the bindings of {card.ref.pinned} do not run"
         )
-    ).all()
-    if not bound:
-        return
-    standing = [row.id for row in bound if row.status == PrincipalStatus.ACTIVE]
-    if not standing:
-        raise _refused(f"the principal bound to {card.ref.pinned} is suspended")
-    moment = now(connection)
-    usable = connection.execute(
-        select(api_keys.c.id)
-        .where(
-            api_keys.c.principal_id.in_(standing),
-            api_keys.c.revoked_at.is_(None),
-            or_(api_keys.c.expires_at.is_(None), api_keys.c.expires_at > moment),
-        )
-        .limit(1)
-    ).first()
-    if usable is None:
-        raise _refused(f"the last key of the principal bound to {card.ref.pinned} was revoked or expired")
-
-
-def _refused(detail: str) -> WyrdError:
-    return WyrdError(Code.PERMISSION_403_DENIED_RBAC, detail)

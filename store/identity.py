@@ -298,7 +298,7 @@ class Identity:
         if not bound or any(row.status == PrincipalStatus.ACTIVE and row.usable for row in bound):
             return None
         if any(row.status == PrincipalStatus.ACTIVE for row in bound):
-            return "the last key of the owner's principal was revoked"
+            return "the last key of the owner's principal was revoked or has expired"
         return "the owner's principal is suspended"
 
     def _principals(self) -> Select[Any]:
