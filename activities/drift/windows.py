@@ -38,11 +38,12 @@ from wyrd.wire.verification import ExecutionSource
 _RPC = timedelta(seconds=10)
 _LEAST_PAGE = 100
 """An answer shorter than this was not cut off."""
-_REACHES = (
-    timedelta(hours=1),
-    *(timedelta(days=days) for days in (1, 8, 33, 400, 3000)),
-)
-"""How far back boundaries are looked for, until two are found; a cron may name the 29th of February."""
+_REACHES = (timedelta(hours=26), *(timedelta(days=days) for days in (8, 33, 400, 3000)))
+"""How far back boundaries are looked for, until two are found; a cron may name the 29th of February.
+
+The server's word on times inside a change of clocks by half an hour depends on where it begins to
+look, so it is never asked from less than a day before.
+"""
 
 
 def schedule_id(tenant: Tenant, binding_id: str) -> str:
