@@ -144,7 +144,7 @@ def test_scores_equal_an_independent_computation(
         edges = [float(np.quantile(baseline, i / count)) for i in range(1, count)]
     else:
         low, high = min(baseline), max(baseline)
-        edges = [low + i / count * (high - low) for i in range(1, count)] if low < high else []
+        edges = [low + i * (high - low) / count for i in range(1, count)] if low < high else []
     edges = sorted(set(edges))
 
     def shares(values: list[float]) -> list[float]:
@@ -159,9 +159,9 @@ def test_scores_equal_an_independent_computation(
 def test_statistical_thresholds_are_those_of_the_distributions(bins: int, size: int, alpha: float) -> None:
     chi = threshold_of(ChiSquareThreshold(kind="ChiSquare", alpha=alpha), bins, size)
     normal = threshold_of(NormalThreshold(kind="Normal", alpha=alpha), bins, size)
-    assert chi == pytest.approx(stats.chi2.ppf(1 - alpha, bins - 1) / size, rel=1e-9)
+    assert chi == pytest.approx(stats.chi2.isf(alpha, bins - 1) / size, rel=1e-12)
     expected = (bins - 1) / size + stats.norm.ppf(1 - alpha) * math.sqrt(2 * (bins - 1)) / size
-    assert normal == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert normal == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @given(st.lists(finite, min_size=100, max_size=300), st.randoms(use_true_random=False))
@@ -173,6 +173,28 @@ def test_the_order_of_rows_changes_no_bit_of_the_score(values: list[float], shuf
     first = judge_feature("f", fitted, np.array(values), FIXED)
     assert again.document() == fitted.document()
     assert judge_feature("f", again, np.array(shuffled), FIXED).score == first.score
+
+
+def test_an_edge_that_is_a_round_number_is_one_exactly() -> None:
+    """29 of 0 to 100 lies in the bin that ends at 29; 0.29 * 100 would not be 29."""
+    fitted = fit_numbers(np.arange(101.0), equal_width(100))
+    assert isinstance(fitted.bins, NumericBins)
+    assert list(fitted.bins.edges) == [float(edge) for edge in range(1, 100)]
+
+
+def test_p30_an_effect_too_small_for_the_card_is_no_drift_however_many_rows() -> None:
+    """A test of significance calls a shift of a hundredth drift, at a million rows."""
+    drawn = np.random.Generator(np.random.PCG64(0))
+    fitted = fit_numbers(drawn.normal(0, 1, 1_000_000), quantile(10))
+    report = judge_feature("f", fitted, drawn.normal(0.01, 1, 1_000_000), FIXED)
+    assert report.verdict == "NoDrift"
+    assert report.score is not None
+    assert report.score < 0.001
+
+
+def test_labels_without_end_are_no_categories() -> None:
+    with pytest.raises(ValueError, match="1001 labels"):
+        fit_labels(label_array([f"id-{number}" for number in range(1001)]))
 
 
 def test_a_baseline_survives_its_document() -> None:

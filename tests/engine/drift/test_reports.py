@@ -23,58 +23,8 @@ from engine.drift.psi import CategoryBins, PsiFeature
 from engine.drift.samples import Samples, samples_of_rows
 from engine.drift.spc import c4, fit_spc, judge_spc
 from engine.outcomes import Outcome
-from wyrd.cards.drift import DriftCheck, PsiProfile
-
-BASELINE_REF = {"kind": "Data", "space": "tests", "name": "baseline", "version": "1.0.0"}
-
-
-def psi_check(
-    *features: str, threshold: dict[str, Any] | None = None, categorical: list[str] | None = None
-) -> DriftCheck:
-    return DriftCheck.model_validate(
-        {
-            "kind": "drift",
-            "on": "inputs.samples",
-            "method": "Psi",
-            "signal": {
-                "kind": "Distribution",
-                "features": list(features),
-                "baseline_ref": {"sibling": BASELINE_REF},
-            },
-            "condition": {"kind": "Statistical"},
-            "profile": {
-                "kind": "Psi",
-                "binning_strategy": {"kind": "EqualWidth", "n_bins": 10},
-                "threshold": threshold or {"kind": "Fixed", "value": 0.2},
-                "categorical_features": categorical or [],
-            },
-        }
-    )
-
-
-def spc_check(*features: str, size: int = 5) -> DriftCheck:
-    found = psi_check(*features).model_dump(mode="json", by_alias=True)
-    return DriftCheck.model_validate(
-        {**found, "method": "Spc", "profile": {"kind": "Spc", "sample_size": size}}
-    )
-
-
-def custom_check(baseline: float = 10.0, alert: float = 2.0) -> DriftCheck:
-    return DriftCheck.model_validate(
-        {
-            "kind": "drift",
-            "on": "inputs.samples",
-            "method": "Custom",
-            "signal": {"kind": "Metric", "name": "score"},
-            "condition": {"kind": "Statistical"},
-            "profile": {
-                "kind": "Custom",
-                "metric_name": "score",
-                "baseline_value": baseline,
-                "alert_threshold": alert,
-            },
-        }
-    )
+from tests.engine.drift.checks import custom_check, psi_check, spc_check
+from wyrd.cards.drift import PsiProfile
 
 
 def rows(feature: str, values: Any) -> list[dict[str, Any]]:
