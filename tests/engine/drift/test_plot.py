@@ -10,7 +10,8 @@ import pytest
 from engine.drift.baseline import fit, judge
 from engine.drift.plot import drift_svg
 from engine.drift.samples import samples_of_rows
-from tests.engine.drift.checks import custom_check, psi_check, spc_check, window
+from tests.engine.drift.checks import custom_check, psi_check, spc_check
+from tests.engine.drift.test_reports import window
 
 SVG = "{http://www.w3.org/2000/svg}"
 
