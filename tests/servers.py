@@ -97,7 +97,7 @@ def s3_server() -> Iterator[S3Server]:
         process = _start_weed(folder, configuration, (master, volume, filer, s3), log)
         try:
             endpoint = f"http://127.0.0.1:{s3}"
-            _await_http(endpoint, process, folder / "log")
+            await_http(endpoint, process, folder / "log")
             yield S3Server(endpoint, found.access_key, found.secret_key)
         finally:
             # Nothing of it is kept, and its orderly stop takes ten seconds.
@@ -143,7 +143,7 @@ def temporal_server() -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
         try:
-            _await_http(f"http://127.0.0.1:{http}", process, folder / "log")
+            await_http(f"http://127.0.0.1:{http}", process, folder / "log")
             yield f"127.0.0.1:{port}"
         finally:
             process.kill()
@@ -177,7 +177,7 @@ def free_ports(count: int, *, also_above: int = 0) -> list[int]:
     return found
 
 
-def _await_http(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def await_http(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until something answers HTTP there, whatever it answers."""
     until = time.monotonic() + _STARTING_SECONDS
     while time.monotonic() < until:
