@@ -34,6 +34,8 @@ from wyrd.wire.verification import ExecutionSource
 
 INCOMPLETE_GRACE = timedelta(minutes=5)
 """How long past its due time a group waits for inputs that are not visible."""
+MOST_EVIDENCE_BYTES = 64 * 1024 * 1024
+"""Inputs of one group together; more is not judged, since one judgement holds them all."""
 _LOOK_AGAIN_SECONDS = 15.0
 _NAMED = 100
 _DEPTH = 1100
@@ -48,6 +50,7 @@ class _Seen:
     evidence: Sequence[Row[Any]]
     sources: dict[str, set[str]]
     """By the name of a source Verifier, the uids it has among the owner's bindings."""
+    bytes: int
     at: datetime
 
 
@@ -74,10 +77,15 @@ class GroupActivities:
         seen = await self._database.read(_look, tenant, argument)
         if isinstance(seen, GroupClosed):
             return seen
+        if not seen.evidence and seen.bytes == 0:
+            await self._database.write(_empty, tenant, argument, seen.group)
+            return GroupClosed()
         new = _new(tenant, seen, argument, self._settings)
         try:
             await self._database.read(require_authority, tenant, seen.binding.owner_uid)
             spec = (await self._bundles.of(tenant, seen.binding.verifier_uid)).plan.spec
+            if seen.bytes > MOST_EVIDENCE_BYTES:
+                raise _too_large(seen.bytes)
             missing = [row.execution_id for row in seen.evidence if not row.inputs]
             if missing:
                 assert seen.group.due_at is not None
@@ -121,8 +129,9 @@ def _look(connection: Connection, tenant: Tenant, argument: CloseGroup) -> _Seen
     sources: dict[str, set[str]] = {}
     for peer in Bindings(connection, tenant).of_owner(binding.owner_uid):
         sources.setdefault(peer.verifier_name, set()).add(peer.verifier_uid)
-    evidence = groups.evidence(argument.binding_id, argument.group_id)
-    return _Seen(group, binding, evidence, sources, at)
+    size = groups.evidence_bytes(argument.binding_id, argument.group_id)
+    evidence = groups.evidence(argument.binding_id, argument.group_id) if size <= MOST_EVIDENCE_BYTES else []
+    return _Seen(group, binding, evidence, sources, size, at)
 
 
 def _new(tenant: Tenant, seen: _Seen, argument: CloseGroup, settings: Settings) -> NewExecution:
@@ -181,6 +190,13 @@ def _incomplete(missing: Sequence[str]) -> WyrdError:
     )
 
 
+def _too_large(size: int) -> WyrdError:
+    return WyrdError(
+        Code.VERIFICATION_413_INPUT_TOO_LARGE,
+        f"the inputs of the group are {size} bytes together, and a judgement takes {MOST_EVIDENCE_BYTES}",
+    )
+
+
 def _take(
     connection: Connection, tenant: Tenant, argument: CloseGroup, seen: Group, new: NewExecution
 ) -> bool:
@@ -191,6 +207,12 @@ def _take(
     Executions(connection, tenant).add(_named(connection, tenant, new))
     groups.judged(argument.binding_id, argument.group_id, new.execution_id)
     return True
+
+
+def _empty(connection: Connection, tenant: Tenant, argument: CloseGroup, seen: Group) -> None:
+    groups = Groups(connection, tenant)
+    if _still(groups, argument, seen):
+        groups.emptied(argument.binding_id, argument.group_id)
 
 
 def _drop(
@@ -209,9 +231,9 @@ def _drop(
 
 
 def _still(groups: Groups, argument: CloseGroup, seen: Group) -> bool:
-    """Every acknowledgement moves the due time, so the same due time means the same evidence."""
+    """The same revision means the same evidence."""
     group = groups.find(argument.binding_id, argument.group_id, lock=True)
-    return group is not None and group.due_at == seen.due_at
+    return group is not None and group.revision == seen.revision and group.due_at is not None
 
 
 def _named(connection: Connection, tenant: Tenant, new: NewExecution) -> NewExecution:

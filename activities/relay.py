@@ -1,13 +1,16 @@
 """The relay: tells the workflow of a group when it is due, until the workflow has it.
 
 That a group is due is a row, committed with the evidence that made it so. Whatever crashes before
-the signal arrives, the row is still there and is told again.
+the signal arrives, the row is still there and is told again. So is a group that nobody took up long
+after it was due: somebody ended its workflow, or Temporal lost it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -17,7 +20,8 @@ from temporalio.common import Priority, SearchAttributePair, TypedSearchAttribut
 
 from store.caller import Tenant
 from store.database import Database
-from store.groups import Groups, Untold, untold
+from store.due_groups import Untold, overdue, untold
+from store.groups import Groups
 from store.leases import hold, release
 from store.tenants import all_tenants
 from workflows import contracts
@@ -26,6 +30,9 @@ from wyrd.wire.canonical import sha256_hex
 from wyrd.wire.ids import uuid7
 
 EVERY_SECONDS = 0.25
+LATE = timedelta(minutes=2)
+"""How long after its due time a group that was told and is still due is told again."""
+SWEEP_SECONDS = 60.0
 _LEASE = "relay"
 _LEASE_SECONDS = 10.0
 _BATCH = 500
@@ -53,12 +60,16 @@ class Relay:
     async def run(self) -> None:
         """Look a few times a second, while holding the lease; until cancelled."""
         holder = uuid7()
+        swept = time.monotonic()
         try:
             while True:
                 try:
                     if await self.database.write(hold, _LEASE, holder, _LEASE_SECONDS):
                         while await self.pass_once() == _BATCH:
                             await self.database.write(hold, _LEASE, holder, _LEASE_SECONDS)
+                        if time.monotonic() - swept > SWEEP_SECONDS:
+                            swept = time.monotonic()
+                            await self.sweep()
                 except Exception as error:
                     _log.warning("telling groups when they are due failed, and is tried again: %s", error)
                 await asyncio.sleep(EVERY_SECONDS)
@@ -68,20 +79,29 @@ class Relay:
     async def pass_once(self) -> int:
         """Tell what is untold now; how many there were. Raises the first failure, after the others."""
         waiting = await self.database.read(_waiting)
+        outcomes = await self._tell_all(waiting)
+        told = [one for one, outcome in zip(waiting, outcomes, strict=True) if outcome is None]
+        if told:
+            await self.database.write(_told, told)
+        _raise_first(outcomes)
+        return len(waiting)
+
+    async def sweep(self) -> int:
+        """Tell again what should have been taken up long ago; how many there were."""
+        seen, after = 0, None
+        while found := await self.database.read(_overdue, after):
+            _raise_first(await self._tell_all(found))
+            seen, after = seen + len(found), found[-1]
+        return seen
+
+    async def _tell_all(self, waiting: Sequence[Untold]) -> list[BaseException | None]:
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def tell(one: Untold) -> None:
             async with slots:
                 await self._tell(one)
 
-        outcomes = await asyncio.gather(*(tell(one) for one in waiting), return_exceptions=True)
-        told = [one for one, outcome in zip(waiting, outcomes, strict=True) if outcome is None]
-        if told:
-            await self.database.write(_told, told)
-        for outcome in outcomes:
-            if outcome is not None:
-                raise outcome
-        return len(waiting)
+        return await asyncio.gather(*(tell(one) for one in waiting), return_exceptions=True)
 
     async def _tell(self, one: Untold) -> None:
         due_at = one.due_at.timestamp()
@@ -114,6 +134,18 @@ def _waiting(connection: Connection) -> list[Untold]:
     return untold(connection, {tenant.id: tenant for tenant in all_tenants(connection)}, _BATCH)
 
 
+def _overdue(connection: Connection, after: Untold | None) -> list[Untold]:
+    tenants = {tenant.id: tenant for tenant in all_tenants(connection)}
+    return overdue(connection, tenants, LATE, after, _BATCH)
+
+
 def _told(connection: Connection, told: list[Untold]) -> None:
-    for one in told:
+    # In the order in which evidence is acknowledged, so that neither waits for the other.
+    for one in sorted(told, key=lambda one: (one.tenant.id, one.group_id, one.binding_id)):
         Groups(connection, one.tenant).told(one.binding_id, one.group_id, one.due_at)
+
+
+def _raise_first(outcomes: Sequence[BaseException | None]) -> None:
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome

@@ -406,7 +406,8 @@ def record_ended(connection: Connection, ended: Sequence[EndedRow]) -> None:
     if rows:
         connection.execute(insert_or_nothing(connection, executions), rows)
         add_batches(connection, [(one.tenant, batch) for one in ended for batch in one.batches])
-    for one in ended:
+    # In one order of groups, so that two processes never wait for each other's; within a group, as they came.
+    for one in sorted(ended, key=lambda one: (one.tenant.id, one.new.group_id or "")):
         if one.new.group_id is not None:
             groups = Groups(connection, one.tenant)
             groups.acknowledge_input(one.new.execution_id, one.new.group_id, one.groups)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, case, func, literal, or_, select, update
 
 from store.caller import Tenant
 from store.clock import now as clock_now
@@ -30,7 +30,7 @@ class GroupBinding:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group of one binding, as it stands."""
+    """One group of one binding, as it stands. `revision` rises with every change of its evidence."""
 
     binding_id: str
     group_id: str
@@ -39,6 +39,7 @@ class Group:
     told_due_at: datetime | None
     verdict: str | None
     last_execution_id: str | None
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,6 @@ class GroupsSeen:
     waiting: int
     next_due_at: datetime | None
     last_execution_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Untold:
-    """A due time that a group's workflow does not have yet."""
-
-    tenant: Tenant
-    binding_id: str
-    group_id: str
-    due_at: datetime
 
 
 class Groups:
@@ -75,7 +66,8 @@ class Groups:
         if not bindings:
             return
         now = clock_now(self.connection)
-        for binding in bindings:
+        # One order everywhere, so that two transactions never wait for each other's groups.
+        for binding in sorted(bindings, key=lambda one: one.binding_id):
             row = {
                 "tenant_id": self.tenant.id,
                 "binding_id": binding.binding_id,
@@ -112,11 +104,13 @@ class Groups:
     def withdraw(self, execution_id: str) -> None:
         """The execution is forgotten, so it is no evidence. Its groups stay due: they may be judged
         once more than needed, never once less."""
-        self.connection.execute(
-            group_evidence.delete().where(
-                group_evidence.c.tenant_id == self.tenant.id, group_evidence.c.execution_id == execution_id
-            )
-        )
+        mine = (group_evidence.c.tenant_id == self.tenant.id, group_evidence.c.execution_id == execution_id)
+        rows = self.connection.execute(
+            select(group_evidence.c.binding_id, group_evidence.c.group_id).where(*mine)
+        ).all()
+        self.connection.execute(group_evidence.delete().where(*mine))
+        for row in rows:
+            self._set(row.binding_id, row.group_id, revision=groups.c.revision + 1)
 
     def find(self, binding_id: str, group_id: str, *, lock: bool = False) -> Group | None:
         statement = select(groups).where(*self._one(binding_id, group_id))
@@ -165,6 +159,27 @@ class Groups:
         ).scalar_one_or_none()
         return GroupsSeen(waiting[0], waiting[1], last)
 
+    def evidence_bytes(self, binding_id: str, group_id: str) -> int:
+        """About how large all its inputs are together."""
+        statement = (
+            select(func.coalesce(func.sum(func.length(executions.c.inputs)), 0))
+            .join(
+                group_evidence,
+                (group_evidence.c.tenant_id == executions.c.tenant_id)
+                & (group_evidence.c.execution_id == executions.c.execution_id),
+            )
+            .where(
+                group_evidence.c.tenant_id == self.tenant.id,
+                group_evidence.c.binding_id == binding_id,
+                group_evidence.c.group_id == group_id,
+            )
+        )
+        return int(self.connection.execute(statement).scalar_one())
+
+    def emptied(self, binding_id: str, group_id: str) -> None:
+        """All its evidence was withdrawn: nothing is due, and there is nothing to judge."""
+        self._set(binding_id, group_id, due_at=None, told_due_at=None)
+
     def judged(self, binding_id: str, group_id: str, execution_id: str) -> None:
         """An execution took the group up, or stands for why it was dropped: nothing is due now."""
         self._set(binding_id, group_id, due_at=None, told_due_at=None, last_execution_id=execution_id)
@@ -176,12 +191,13 @@ class Groups:
         return None if before is None else before.verdict
 
     def told(self, binding_id: str, group_id: str, due_at: datetime) -> None:
-        """The group's workflow has this due time now."""
+        """The group's workflow has this due time now. Where the group was judged meanwhile and is due
+        anew, the workflow does not know of that."""
         self.connection.execute(
             update(groups)
             .where(
                 *self._one(binding_id, group_id),
-                groups.c.due_at.is_not(None),
+                groups.c.due_at >= due_at,
                 or_(groups.c.told_due_at.is_(None), groups.c.told_due_at < due_at),
             )
             .values(told_due_at=due_at)
@@ -197,16 +213,21 @@ class Groups:
                 after_seconds=after,
                 due_at=due_at,
                 updated_at=now,
+                revision=1,
             )
         )
         if not made.rowcount:
+            later = or_(groups.c.due_at.is_(None), groups.c.due_at < due_at)
             self.connection.execute(
                 update(groups)
-                .where(
-                    *self._one(binding_id, group_id),
-                    or_(groups.c.due_at.is_(None), groups.c.due_at < due_at),
+                .where(*self._one(binding_id, group_id))
+                .values(
+                    # Commits need not come in the order of their clocks: an earlier time changes the
+                    # evidence, but not when the group is due.
+                    due_at=case((later, literal(due_at, groups.c.due_at.type)), else_=groups.c.due_at),
+                    updated_at=now,
+                    revision=groups.c.revision + 1,
                 )
-                .values(due_at=due_at, updated_at=now)
             )
 
     def _set(self, binding_id: str, group_id: str, **values: Any) -> None:
@@ -224,23 +245,6 @@ class Groups:
         )
 
 
-def untold(connection: Connection, tenants: dict[str, Tenant], limit: int) -> list[Untold]:
-    """Across tenants, for the relay alone: due times that no workflow has yet, the earliest first."""
-    statement = (
-        select(groups.c.tenant_id, groups.c.binding_id, groups.c.group_id, groups.c.due_at)
-        .where(
-            groups.c.due_at.is_not(None),
-            or_(groups.c.told_due_at.is_(None), groups.c.told_due_at < groups.c.due_at),
-        )
-        .order_by(groups.c.due_at)
-        .limit(limit)
-    )
-    return [
-        Untold(tenants[row.tenant_id], row.binding_id, row.group_id, row.due_at)
-        for row in connection.execute(statement)
-    ]
-
-
 def _group(row: Row[Any]) -> Group:
     return Group(
         row.binding_id,
@@ -250,4 +254,5 @@ def _group(row: Row[Any]) -> Group:
         row.told_due_at,
         row.verdict,
         row.last_execution_id,
+        row.revision,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, Index, PrimaryKeyConstraint, String, Table, text
+from sqlalchemy import Column, Float, Index, Integer, PrimaryKeyConstraint, String, Table, text
 
 from store.tables.metadata import Instant, metadata
 
@@ -22,6 +22,8 @@ groups = Table(
     Column("verdict", String(16)),
     Column("last_execution_id", String(36)),
     Column("updated_at", Instant, nullable=False),
+    # How often its evidence has changed: what was looked at is what is judged while this stands.
+    Column("revision", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant_id", "binding_id", "group_id"),
     Index(
         "ix_groups_due",
@@ -30,6 +32,11 @@ groups = Table(
         postgresql_where=text("due_at IS NOT NULL"),
     ),
 )
+
+UNTOLD = text("coalesce(told_due_at < due_at, due_at IS NOT NULL)")
+"""Groups whose workflow does not have their due time yet: few, however many wait. One term, so that
+SQLite cannot take the index of everything that is due for it."""
+Index("ix_groups_untold", groups.c.due_at, sqlite_where=UNTOLD, postgresql_where=UNTOLD)
 
 group_evidence = Table(
     "group_evidence",
