@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -75,13 +75,14 @@ class Cuts:
         filter: pa.compute.Expression | None = None,
         columns: list[str] | None = None,
         whole: bool = False,
+        most: int | None = None,
     ) -> pa.Table:
         """The rows of one table now, for Wyrd's own code; the same errors as `take`.
 
         `whole` raises `WYRD_VALA_503_BIFROST_STORAGE_UNREACHABLE` where more rows wait to be
-        published than a cut takes.
+        published than a cut takes, `most` `WYRD_VALA_413_QUERY_RESULT_TOO_LARGE` for more rows than that.
         """
-        return await self._aside(self.rows_now, tenant, name, filter, columns, whole)
+        return await self._aside(self.rows_now, tenant, name, filter, columns, whole, most)
 
     def take_now(self, tenant: Tenant, names: Sequence[TableName]) -> dict[TableName, Cut]:
         """`take`, in the calling thread."""
@@ -107,13 +108,14 @@ class Cuts:
         filter: pa.compute.Expression | None = None,
         columns: list[str] | None = None,
         whole: bool = False,
+        most: int | None = None,
     ) -> pa.Table:
         """`rows`, in the calling thread."""
         try:
-            return self._read(self._taken(tenant, name, whole), filter, columns)
+            return self._read(self._taken(tenant, name, whole), filter, columns, most)
         except FileNotFoundError:
             # The process was stopped for longer than the files of a cut stay.
-            return self._read(self._taken(tenant, name, whole), filter, columns)
+            return self._read(self._taken(tenant, name, whole), filter, columns, most)
 
     def _taken(self, tenant: Tenant, name: TableName, whole: bool) -> Cut:
         cut = self.take_now(tenant, [name])[name]
@@ -124,7 +126,13 @@ class Cuts:
             )
         return cut
 
-    def _read(self, cut: Cut, filter: pa.compute.Expression | None, columns: list[str] | None) -> pa.Table:
+    def _read(
+        self,
+        cut: Cut,
+        filter: pa.compute.Expression | None,
+        columns: list[str] | None,
+        most: int | None,
+    ) -> pa.Table:
         with reached():
             parts = [ds.dataset(pa.Table.from_batches(cut.tail, cut.schema))]
             if cut.files:
@@ -136,7 +144,11 @@ class Cuts:
                         filesystem=filesystem(cut.storage),
                     )
                 )
-            return ds.dataset(parts).to_table(columns=columns, filter=filter)
+            dataset = ds.dataset(parts)
+            if most is None:
+                return dataset.to_table(columns=columns, filter=filter)
+            scanner = dataset.scanner(columns=columns, filter=filter)
+            return pa.Table.from_batches(_at_most(scanner, most, cut.table), scanner.projected_schema)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
@@ -168,6 +180,17 @@ class Cuts:
 
     async def _aside(self, work: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+
+def _at_most(scanner: ds.Scanner, most: int, name: TableName) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in scanner.to_batches():
+        rows += batch.num_rows
+        if rows > most:
+            raise WyrdError(
+                Code.VALA_413_QUERY_RESULT_TOO_LARGE, f"more than {most} rows of {name} would have to be read"
+            )
+        yield batch
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,10 +21,12 @@ from store.baselines import Baselines, StoredBaseline
 from store.caller import Tenant
 from store.database import Database
 from wyrd.cards import DriftCheck, SamplesSlot
+from wyrd.cards.drift import PsiProfile
 from wyrd.errors import WyrdError
 
 _PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds between attempts to read while the database or the storage is away; a window is judged once."""
+_KINDS = {413: ReasonKind.LIMIT_EXCEEDED}
 
 
 class DriftBlocks:
@@ -54,12 +57,15 @@ class DriftBlocks:
                     slot.features,
                     window.start,
                     window.end,
+                    _categorical(check),
                 )
                 break
             except WyrdError as error:
                 pause = next(pauses, None) if error.status >= 500 else None
                 if pause is None:
-                    raise BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, error.detail) from error
+                    raise BlockFailure(
+                        _KINDS.get(error.status, ReasonKind.EVIDENCE_UNREADABLE), error.detail
+                    ) from error
                 await asyncio.sleep(pause)
         report: DriftReport = await asyncio.to_thread(judge, check, baseline, samples)
         provenance = {"kind": "drift", "window": _window(window.start, window.end)}
@@ -77,6 +83,10 @@ class DriftBlocks:
             why = "is still being fitted" if found is None or found.error is None else found.error
             raise BlockFailure(ReasonKind.NOT_CONFIGURED, f"the baseline is not ready: {why}")
         return Baseline.of_document(found.document)
+
+
+def _categorical(check: DriftCheck) -> Sequence[str]:
+    return check.profile.categorical_features if isinstance(check.profile, PsiProfile) else ()
 
 
 def _stored(

@@ -36,6 +36,8 @@ NAMED_LABELS = 20
 MOST_LABELS = 1000
 """Labels of a categorical feature, as many as numeric bins may be; identifiers are no categories."""
 
+_COMPARED_EDGES = 32
+
 Counts = NDArray[np.int64]
 
 
@@ -46,8 +48,12 @@ class NumericBins:
     edges: Sequence[float]
 
     def count(self, values: Numbers) -> Counts:
-        places = np.searchsorted(np.asarray(self.edges, dtype=np.float64), values, side="left")
-        return np.bincount(places, minlength=len(self.edges) + 1).astype(np.int64)
+        if len(self.edges) > _COMPARED_EDGES:
+            places = np.searchsorted(np.asarray(self.edges, dtype=np.float64), values, side="left")
+            return np.bincount(places, minlength=len(self.edges) + 1).astype(np.int64)
+        # Comparing with an edge takes a fraction of what looking a place up does.
+        up_to = [0, *(int(np.count_nonzero(values <= edge)) for edge in self.edges), len(values)]
+        return np.asarray([high - low for low, high in itertools.pairwise(up_to)], dtype=np.int64)
 
     def document(self) -> dict[str, Any]:
         return {"kind": "numeric", "edges": list(self.edges)}

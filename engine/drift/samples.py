@@ -60,6 +60,8 @@ class Samples:
             if len(self):
                 raise SamplesUnusable(f"record {self.record_ids[0]} lacks the feature {feature}")
             return np.empty(0, dtype=np.float64)
+        if np.array_equal(series.records, np.arange(len(self))):
+            return chosen(series)
         counts = np.bincount(series.records, minlength=len(self))
         self._require(feature, counts > 0, "lacks the feature")
         self._require(feature, counts < 2, "repeats the feature")

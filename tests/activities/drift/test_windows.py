@@ -27,7 +27,9 @@ from store.tenants import make_tenant
 from tests.bifrost.published import Desk
 from tests.conftest import opened
 from tests.engine.drift.checks import EVERY_METHOD
+from tests.servers import PostgresServer
 from wyrd.cards import DriftCheck
+from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 
 START = datetime(2026, 11, 1, 4, tzinfo=UTC)
@@ -143,11 +145,11 @@ async def test_a_window_waits_for_samples_that_took_their_time_before_its_end(da
     assert len(waiting) == 1
 
 
-async def test_samples_are_stored_side_by_side(database: Database) -> None:
+async def test_samples_are_stored_side_by_side(postgres: PostgresServer) -> None:
     """The lock that a window waits for is shared by those who store."""
+    url = postgres.new_database()
+    database = opened(url)
     tenant = await database.write(make_tenant, "acme")
-    if database.sqlite:
-        pytest.skip("SQLite has one writer at a time")
     both = threading.Barrier(2, timeout=30)
 
     def store(connection: Any) -> None:
@@ -155,6 +157,33 @@ async def test_samples_are_stored_side_by_side(database: Database) -> None:
         both.wait()
 
     await asyncio.gather(database.write(store), database.write(store))
+    database.close()
+    postgres.drop(url)
+
+
+def test_a_window_of_more_values_than_fit_is_refused(desk: Desk) -> None:
+    def add(connection: Any) -> None:
+        Outbox(connection, desk.tenant).add([batch([row(uuid7())] * 3, START)])
+
+    desk.database.write_now(add)
+    assert desk.cuts.rows_now(desk.tenant, DRIFT_OBSERVATIONS, most=3).num_rows == 3
+    with pytest.raises(WyrdError) as refused:
+        desk.cuts.rows_now(desk.tenant, DRIFT_OBSERVATIONS, most=2)
+    assert refused.value.member is Code.VALA_413_QUERY_RESULT_TOO_LARGE
+
+
+def test_a_window_is_not_read_while_some_of_it_cannot_be(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits to be published beyond the size of a cut may belong to it."""
+    monkeypatch.setattr("bifrost.reading.TAIL_BYTES", 10)
+
+    def add(connection: Any) -> None:
+        Outbox(connection, desk.tenant).add([batch([row(uuid7())], START)])
+
+    desk.database.write_now(add)
+    assert desk.cuts.rows_now(desk.tenant, DRIFT_OBSERVATIONS).num_rows == 0
+    with pytest.raises(WyrdError) as refused:
+        desk.cuts.rows_now(desk.tenant, DRIFT_OBSERVATIONS, whole=True)
+    assert refused.value.status == 503
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:
@@ -184,7 +213,7 @@ def test_the_order_in_which_rows_are_read_changes_no_bit_of_a_report(drift: Drif
     features = ["score", "kind"]
 
     def report(shuffled: list[dict[str, Any]]) -> Any:
-        samples = samples_of_table(table(shuffled), features)
+        samples = samples_of_table(table(shuffled), features, ["kind"])
         baseline: Baseline | None = None
         if drift.method != "Custom":
             baseline = fit(drift, samples)

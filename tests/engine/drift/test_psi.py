@@ -133,7 +133,7 @@ def test_the_widest_range_of_doubles_still_has_finite_edges() -> None:
 @given(
     st.lists(finite, min_size=2, max_size=200),
     st.lists(finite, min_size=100, max_size=200),
-    st.integers(2, 20),
+    st.integers(2, 60),
     st.booleans(),
 )
 def test_scores_equal_an_independent_computation(
