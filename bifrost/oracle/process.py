@@ -79,7 +79,9 @@ class QueryProcess:
             if kind != DOCUMENT or found.get("is") != "ready":
                 raise Lost
         except BaseException:
-            process.kill()
+            # It may be dead already: that it was killed is a reason to be here.
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
             await asyncio.shield(started.end())
             raise
         return started
