@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from temporalio.client import WorkflowHistory
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from bifrost.names import DRIFT_OBSERVATIONS
@@ -130,8 +131,8 @@ class Watch:
         )
         assert answer.status_code == 202, answer.text
 
-    async def slot(self, boundary: datetime) -> None:
-        """Run the slot of that boundary, as its Schedule would start it, to its end."""
+    async def slot(self, boundary: datetime) -> WorkflowHistory:
+        """Run the slot of that boundary, as its Schedule would start it, to its end; its history."""
         stack = self.stack
         handle = await stack.client.start_workflow(
             contracts.SCHEDULED_WINDOW_WORKFLOW,
@@ -142,7 +143,8 @@ class Watch:
             task_queue=contracts.QUEUE,
             search_attributes=TypedSearchAttributes([SearchAttributePair(_MEANT_FOR, boundary)]),
         )
-        await asyncio.wait_for(handle.result(), 60)
+        await asyncio.wait_for(handle.result(), 100)
+        return await handle.fetch_history()
 
     async def judged(self, *ends: datetime, timeout: float = 60) -> list[dict[str, Any]]:
         """The status documents of the ended executions of the windows with those ends, newest first."""

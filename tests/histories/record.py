@@ -26,6 +26,7 @@ from tests.e2e.stack import (
     judged,
     sibling,
 )
+from tests.histories.watching import watching
 from tests.receivers import Answer, plain, receiving
 from tests.servers import temporal_server
 from workflows import contracts
@@ -199,19 +200,21 @@ async def record(folder: Path) -> None:
     """Run every scenario and write its history to `folder`."""
     with temporal_server() as temporal, ScriptedProvider() as provider, tempfile.TemporaryDirectory() as home:
         deployments = {"scripted": {"adapter": "openai_compatible", "base_url": provider.url}}
-        for name, options, scenarios in (
+        runs: list[tuple[str, dict[str, Any], list[Scenario]]] = [
             ("ordinary", {}, ORDINARY),
             ("short", {"execution_timeout_seconds": 1.0}, [timed_out]),
-        ):
+        ]
+        for name, options, scenarios in runs:
             place = Path(home) / name
             place.mkdir()
             async with in_process(place, temporal, deployments=deployments, **options) as stack:
                 for scenario in scenarios:
                     execution_id = await scenario(stack, provider)
                     write(folder / f"{scenario.__name__}.json", await stack.history(execution_id))
-        place = Path(home) / "reacting"
-        place.mkdir()
-        await reacting(folder, place, temporal)
+        for name in ("reacting", "watching"):
+            (Path(home) / name).mkdir()
+        await reacting(folder, Path(home) / "reacting", temporal)
+        await watching(folder, Path(home) / "watching", temporal, write)
 
 
 if __name__ == "__main__":

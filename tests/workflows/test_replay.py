@@ -43,6 +43,10 @@ def test_there_are_histories() -> None:
         "delivered",
         "refused",
         "late",
+        "window",
+        "window_not_ready",
+        "baseline",
+        "baseline_failed",
     }
 
 
