@@ -27,8 +27,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal, Self
 
-Behaviour = Literal["answer", "echo", "hang", "drop", "drip", "no_choices"]
-BEHAVIOURS = ("answer", "echo", "hang", "drop", "drip", "no_choices")
+Behaviour = Literal["answer", "echo", "hang", "hold", "drop", "drip", "no_choices"]
+BEHAVIOURS = ("answer", "echo", "hang", "hold", "drop", "drip", "no_choices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,9 @@ class Reply:
 
     `text` is the completion (None is a null content), `json` instead of it is written as JSON.
     `body` replaces the whole HTTP body, verbatim. `behaviour`: `echo` completes with the request's
-    own text, `hang` reads the request and never answers, `drop` closes the connection, `drip`
-    sends the body one byte every `delay_seconds`, `no_choices` completes without any choice.
+    own text, `hang` reads the request and never answers, `hold` answers after `release()`, `drop`
+    closes the connection, `drip` sends the body one byte every `delay_seconds`, `no_choices`
+    completes without any choice.
     Otherwise `delay_seconds` passes before the answer.
     """
 
@@ -134,6 +135,7 @@ class ScriptedProvider:
         self._connections: set[socket.socket] = set()
         self.requests: list[Received] = []
         self.abandoned = 0
+        self._released = 0
         self.script(rules)
         self._server = _Server(("127.0.0.1", port), self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -156,6 +158,7 @@ class ScriptedProvider:
 
     def stop(self) -> None:
         """Close the port and every open connection, hanging ones too."""
+        self.release()
         self._server.shutdown()
         self._thread.join()
         with self._changed:
@@ -182,6 +185,18 @@ class ScriptedProvider:
         """Wait until that many requests have arrived. False when `timeout` seconds pass first."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self.requests) >= count, timeout)
+
+    def release(self) -> None:
+        """Let every reply that is held now be answered."""
+        with self._changed:
+            self._released += 1
+            self._changed.notify_all()
+
+    def hold(self) -> None:
+        """Wait for the next release."""
+        with self._changed:
+            before = self._released
+            self._changed.wait_for(lambda: self._released > before)
 
     def take(self, received: Received) -> tuple[int, Reply | None]:
         """Note a request and choose its reply; the number counts requests from 1."""
@@ -252,6 +267,8 @@ class _Exchange(BaseHTTPRequestHandler):
             return
         if reply.behaviour == "drop":
             return
+        if reply.behaviour == "hold":
+            self.server.provider.hold()
         self._answer(reply, _body(received, number, reply))
 
     def _answer(self, reply: Reply, body: bytes) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import gc
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,9 +152,15 @@ def _configure(home: Path, deployments: Mapping[str, Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def in_process(
-    home: Path, temporal: str, *, deployments: Mapping[str, Any] | None = None, **settings: Any
+    home: Path,
+    temporal: str,
+    *,
+    deployments: Mapping[str, Any] | None = None,
+    duties: bool = True,
+    **settings: Any,
 ) -> AsyncIterator[Stack]:
-    """Open everything, and close it in order."""
+    """Open everything, and close it in order. Without `duties` it is as if the worker process were down
+    between the moment when evidence is recorded and the moment when somebody acts on it."""
     if deployments:
         _configure(home, deployments)
     chosen = Settings(home=home, temporal_address=temporal, sandbox_workers=2, **settings)
@@ -174,7 +180,7 @@ async def in_process(
     app = create_app(services)
     async with app.router.lifespan_context(app):
         running = [asyncio.create_task(worker.run()) for worker in workers]
-        duties = [asyncio.create_task(duty) for duty in crew.duties()]
+        on_duty = [asyncio.create_task(duty) for duty in crew.duties()] if duties else []
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {key}"}
         # A test process holds a lot by now; a collection in the middle of a workflow task would look
@@ -187,11 +193,20 @@ async def in_process(
             ) as http:
                 yield Stack(chosen, services, client, http, tenant, workshop, workers)
         finally:
-            for duty in duties:
+            for duty in on_duty:
                 duty.cancel()
             await asyncio.gather(*(worker.shutdown() for worker in workers))
-            await asyncio.gather(*running, *duties, return_exceptions=True)
+            await asyncio.gather(*running, *on_duty, return_exceptions=True)
             await workshop.close()
+
+
+async def until(look: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
+    """Wait for what only another process or thread brings about, and says to nobody."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if await look():
+                return
+            await asyncio.sleep(0.05)
 
 
 def asserting(path: str, operator: Any, expected: Any = None, id: str = "rule") -> dict[str, Any]:

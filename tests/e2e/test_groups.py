@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from store.bindings import Bindings
 from store.groups import Groups
-from tests.e2e.stack import Stack, asserting, card, outcomes, sibling
+from tests.e2e.stack import Stack, asserting, card, in_process, outcomes, sibling
+from tests.servers import temporal_server
 from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -116,3 +118,18 @@ async def test_a_group_whose_owner_is_not_active_is_dropped_with_a_recorded_reas
     state = await stack.services.database.read(left)
     assert state.due_at is None
     assert state.last_execution_id == found["execution_id"]
+
+
+async def test_evidence_that_was_acknowledged_before_a_crash_is_judged_after_the_restart(
+    tmp_path: Path,
+) -> None:
+    """The third limit of the page, which this server does not have: the due time is in the same commit
+    as the evidence. Nobody was told of it when the process went."""
+    with temporal_server() as address:
+        async with in_process(tmp_path, address, duties=False) as before:
+            uids = await declared(before)
+            answer = await before.http.post("/v1/verification/execute", json=turn(uids, "early", 1))
+            assert answer.status_code == 200, answer.text
+        async with in_process(tmp_path, address) as after:
+            (found,) = await judged(after, "early", 1)
+    assert found["result"]["outcome"]["evidence"]["turns"]["value"] == [{"number": 1, "text": "hello"}]
