@@ -12,9 +12,11 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
+from temporalio.workflow import NondeterminismError
 
 from activities.temporal import WORKFLOWS, workflow_runner
 from tests.e2e.stack import largest_payload
+from tests.workflows.changed_group import ChangedGroupWorkflow
 
 HISTORIES = sorted((Path(__file__).parents[1] / "histories").glob("*.json"))
 PAYLOAD_CEILING = 64 * 1024
@@ -53,6 +55,18 @@ def test_there_are_histories() -> None:
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_recorded_history_replays(path: Path) -> None:
     await replayer().replay_workflow(read(path))
+
+
+@pytest.mark.parametrize("name", ["group", "group_dropped", "group_settled"])
+async def test_p67_a_change_that_is_not_staged_does_not_replay(name: str) -> None:
+    (path,) = [path for path in HISTORIES if path.stem == name]
+    changed = Replayer(
+        workflows=[ChangedGroupWorkflow],
+        data_converter=pydantic_data_converter,
+        workflow_runner=workflow_runner(),
+    )
+    with pytest.raises(NondeterminismError):
+        await changed.replay_workflow(read(path))
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
