@@ -41,6 +41,12 @@ from bifrost.oracle.vocabulary import COLLATIONS, FUNCTIONS, TABLE_FUNCTIONS, TY
 MAX_SQL_BYTES: Final = 64 * 1024
 _NOWHERE: Final = 2**64 - 1
 
+# Where the engine's advice is to change the engine.
+_REWORDED: Final = {
+    "Max expression depth": "the query is nested too deeply",
+    "Deprecated lambda arrow": "a lambda is written 'lambda x: x + 1'; an arrow looks into JSON",
+}
+
 
 @dataclass(frozen=True)
 class Passed:
@@ -68,7 +74,11 @@ def passed(
     if set(tree) != {"error", "statements"} or len(statements) != 1:
         raise Refused("a query is one SELECT statement; there are several here")
     walk = _Walk(sql, taken)
-    walk.statement(statements[0], frozenset())
+    try:
+        walk.statement(statements[0], frozenset())
+    except (TypeError, KeyError, AttributeError, ValueError):
+        # A shape that no version writes that we know.
+        raise walk.unknown("query") from None
     walk.match_parameters(parameters)
     return Passed(tuple(sorted(walk.tables)))
 
@@ -84,6 +94,9 @@ def place(sql: str, offset: int | None) -> str:
 
 def in_short(text: str) -> str:
     """The first line of the engine's own words, with the names it proposes, bounded."""
+    for words, ours in _REWORDED.items():
+        if words in text:
+            return ours
     first, _, rest = text.strip().partition("\n")
     second = rest.partition("\n")[0]
     return f"{first[:300]} {second[:300]}".strip() if second.startswith("Candidate ") else first[:300]

@@ -117,7 +117,13 @@ def _group_sets(walk: Walk, value: Any, names: Names) -> None:
 
 
 expressions: Final = every(_expression)
-_ORDERS: Final = every(of(type=word, null_order=word, expression=_expression))
+_ORDERS: Final = every(
+    of(
+        type=one_of("ORDER_DEFAULT", "ASCENDING", "DESCENDING"),
+        null_order=one_of("ORDER_DEFAULT", "NULLS FIRST", "NULLS LAST"),
+        expression=_expression,
+    )
+)
 _ARGUMENTS: Final = every(of(name=word, expression=_expression))
 _SAMPLE: Final = maybe(
     of(sample_size=data, is_percentage=word, method=word, seed=word, repeatable=word, sample_rate=word)

@@ -17,7 +17,7 @@ def _words(text: str) -> frozenset[str]:
 
 # What the parser makes of operators and literals is spelled as a function too.
 _OPERATORS: Final = _words(
-    "+ - * / // % ** ^ & | ~ << >> || @ ^@ && @> <@ -> ->> ~~ !~~ ~~* !~~* ~~~ <-> <=> ! !__postfix"
+    "+ - * / // % ** ^ & | ~ << >> || @ ^@ && @> <@ -> ->> ~~ !~~ ~~* !~~* ~~~ <-> <=> !__postfix"
 )
 _LITERALS: Final = _words(
     """row struct_pack list_value list_pack array_value map to_microseconds to_milliseconds to_seconds

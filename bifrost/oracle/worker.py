@@ -93,7 +93,8 @@ class Worker:
                     self._database.interrupt()
                 else:
                     self._inbox.put((kind, payload))
-        except (OSError, Gone):
+        finally:
+            # The service is gone or wants no more of this process. No destructor is waited for.
             os._exit(0)
 
     def _exactly(self, length: int) -> bytes:
