@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-import grpc
 import grpc.aio
 import httpx
 import pyarrow as pa

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +13,7 @@ from bifrost.warehouse import Warehouse, plain_path
 from store.settings import Settings
 from tests.bifrost.conftest import bucket
 from tests.bifrost.published import TICKETS, Desk
+from tests.bifrost.way import Way
 from tests.conftest import opened
 from tests.servers import S3Server
 from wyrd.errors import Code, WyrdError
@@ -75,7 +72,7 @@ def test_p69_a_warehouse_url_that_is_no_bucket_is_refused() -> None:
 async def test_p64_publishing_goes_on_by_itself_once_the_bucket_is_reachable_again(
     tmp_path: Path, s3: S3Server
 ) -> None:
-    with _Way(s3.endpoint) as way:
+    with Way(s3.endpoint) as way:
         settings = bucket(s3) | {"s3_endpoint": way.endpoint}
         database = opened(f"sqlite:///{tmp_path / 'wyrd.db'}")
         desk = Desk(database, tmp_path, **settings)
@@ -90,68 +87,3 @@ async def test_p64_publishing_goes_on_by_itself_once_the_bucket_is_reachable_aga
         assert desk.ids() == desk.iceberg_ids() == ["before", "during"]
         desk.close()
         database.close()
-
-
-class _Way:
-    """The way to a server on loopback, which can be closed and opened again at the same address."""
-
-    def __init__(self, endpoint: str) -> None:
-        host, _, port = endpoint.removeprefix("http://").partition(":")
-        self._target = host, int(port)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listening.getsockname()[1]
-        self.endpoint = f"http://127.0.0.1:{self.port}"
-        self._ends: list[socket.socket] = []
-        self._threads: list[threading.Thread] = []
-
-    def __enter__(self) -> _Way:
-        self._start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def open(self) -> None:
-        self._listening = socket.create_server(("127.0.0.1", self.port))
-        self._start()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        for end in self._ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for end in self._ends:
-            end.close()
-        self._ends, self._threads = [], []
-
-    def _start(self) -> None:
-        self._run(self._accept, self._listening)
-
-    def _run(self, work: Any, *arguments: Any) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self, listening: socket.socket) -> None:
-        for client in _clients(listening):
-            server = socket.create_connection(self._target)
-            self._ends += [client, server]
-            self._run(_carry, client, server)
-            self._run(_carry, server, client)
-
-
-def _clients(listening: socket.socket) -> Iterator[socket.socket]:
-    with contextlib.suppress(OSError):
-        while True:
-            yield listening.accept()[0]
-
-
-def _carry(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65_536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
