@@ -8,7 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
-from temporalio.client import Client, ScheduleBackfill, ScheduleDescription, ScheduleOverlapPolicy
+from temporalio.client import (
+    Client,
+    ScheduleBackfill,
+    ScheduleDescription,
+    ScheduleHandle,
+    ScheduleOverlapPolicy,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.drift.windows import page_of_times, schedule_id
@@ -31,7 +37,8 @@ SLOTS = 100
 """Judged slots that the status of a binding shows."""
 _MANY = 1000
 """Boundaries that the server lists at once."""
-_LONGEST_BACKFILL = timedelta(days=366)
+MOST_SLOTS = 500
+"""Slots that one backfill may start."""
 _RPC = timedelta(seconds=5)
 
 
@@ -97,15 +104,29 @@ class BindingReads:
     async def backfill(
         self, caller: Caller, binding_id: str, start: datetime, end: datetime
     ) -> dict[str, Any]:
-        """Judge every slot in [start, end] that was not judged, by the Schedule's own backfill."""
-        if not timedelta(0) < end - start <= _LONGEST_BACKFILL:
-            raise WyrdError(
-                Code.VERIFICATION_400_INVALID_WINDOW,
-                f"the times must span more than nothing and at most {_LONGEST_BACKFILL.days} days",
-                field="from",
-            )
-        slots = ScheduleBackfill(start_at=start, end_at=end, overlap=ScheduleOverlapPolicy.ALLOW_ALL)
-        await self._act(caller, binding_id, lambda handle: handle.backfill(slots, rpc_timeout=_RPC))
+        """Judge every slot in [start, end] that was not judged, by the Schedule's own backfill.
+
+        Raises `WYRD_VERIFICATION_400_INVALID_WINDOW` for a span that is empty, not over, or holds
+        more slots than `MOST_SLOTS`.
+        """
+        if end <= start:
+            raise _bad_window("from", "the span ends before it has begun")
+
+        async def fill(handle: ScheduleHandle) -> None:
+            if end > await self._database.read(now):
+                raise _bad_window("to", "slots are judged once they have passed, and this time has not come")
+            before = start - timedelta(seconds=1)
+            found = await page_of_times(self._client, caller.tenant, binding_id, before, end)
+            if len(found) > MOST_SLOTS:
+                raise _bad_window(
+                    "from",
+                    f"the span has more than {MOST_SLOTS} slots; ask for it in parts",
+                    next_slot=found[MOST_SLOTS],
+                )
+            slots = ScheduleBackfill(start_at=start, end_at=end, overlap=ScheduleOverlapPolicy.ALLOW_ALL)
+            await handle.backfill(slots, rpc_timeout=_RPC)
+
+        await self._act(caller, binding_id, fill)
         return await self.status(caller, binding_id)
 
     async def _act(self, caller: Caller, binding_id: str, act: Any) -> None:
@@ -176,6 +197,11 @@ def _health(status: str, message: str | None = None, **details: Any) -> dict[str
 
 def _inactive(seen: _Seen) -> dict[str, Any]:
     return _health("inactive", f"the owner is {seen.owner.status}")
+
+
+def _bad_window(field: str, why: str, next_slot: datetime | None = None) -> WyrdError:
+    details = {} if next_slot is None else {"next": next_slot.isoformat()}
+    return WyrdError(Code.VERIFICATION_400_INVALID_WINDOW, why, field=field, **details)
 
 
 def _away() -> WyrdError:

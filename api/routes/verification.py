@@ -153,7 +153,10 @@ async def execution_drift(
     """The drift report of an execution as a picture: baseline against window, score against threshold."""
     picture = await serving.verification.executions.drift_picture(caller, execution_id, requirement)
     # A picture that a browser opens by itself runs nothing and loads nothing.
-    headers = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    headers = {
+        "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+        "x-content-type-options": "nosniff",
+    }
     return Response(picture, media_type="image/svg+xml", headers=headers)
 
 

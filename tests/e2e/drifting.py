@@ -262,12 +262,13 @@ async def watch(
     operators: Sequence[Mapping[str, Any]] = (),
     name: str | None = None,
     version: str = "1.0.0",
+    statement: str = "it stays as it was",
 ) -> Watch:
     """Declare a Verifier with those drift checks, bound on a schedule to a Service of its own."""
     name = name or f"w{uuid7().replace('-', '')[-20:]}"
     checks = [check] if isinstance(check, Mapping) else check
     requirements = [
-        {"id": f"stays{number or ''}", "statement": "it stays as it was", "check": dict(one)}
+        {"id": f"stays{number or ''}", "statement": statement, "check": dict(one)}
         for number, one in enumerate(checks)
     ]
     spec = {

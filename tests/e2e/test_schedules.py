@@ -231,14 +231,18 @@ async def test_only_a_schedule_is_run_by_hand_and_only_over_a_span_of_time(stack
     execution_id = await stack.submit(bound, a=1)
     await stack.ended(execution_id)
     assert (await stack.http.get(root)).json()["last_execution_id"] == execution_id
-    found = await watched(stack)
-    for start, end in (
-        ("2026-01-02", "2026-01-01"),
-        ("2026-01-01", "2026-01-01"),
-        ("2024-01-01", "2026-01-01"),
-    ):
+    found = await watched(stack, cron="*/15 * * * *")
+    spans = [
+        ("2026-01-02", "2026-01-01", "from"),
+        ("2026-01-01", "2026-01-01", "from"),
+        ("2026-01-01", "2026-02-01", "from"),
+        ("2026-01-01", "2126-01-01", "to"),
+    ]
+    for start, end, field in spans:
         answer = await stack.http.post(
             f"/v1/verification/bindings/{found.binding_id}/backfill",
             json={"from": f"{start}T00:00:00Z", "to": f"{end}T00:00:00Z"},
         )
-        assert answer.json()["code"] == "WYRD_VERIFICATION_400_INVALID_WINDOW"
+        assert answer.json()["code"] == "WYRD_VERIFICATION_400_INVALID_WINDOW", answer.text
+        assert answer.json()["details"]["field"] == field
+    assert (await found.status())["slots"] == []
