@@ -27,6 +27,12 @@ LONGEST_ERROR = 500
 
 LOST = "the worker that ran it was lost"
 
+_LOSS_REASONS = {
+    "timeout": (ReasonKind.TIMEOUT, "no attempt of it ended in time"),
+    "worker_lost": (ReasonKind.WORKER_LOST, "the workers that ran it were lost too often"),
+    "internal": (ReasonKind.INTERNAL, "the server failed on it"),
+}
+
 _log = logging.getLogger("wyrd.blocks")
 
 
@@ -80,6 +86,11 @@ def block_failure(
     if context.bundle.plan.shape.is_step(block):
         return step_failure(block, failure, list(attempts))
     return requirement_failure(block, failure, list(attempts))
+
+
+def loss(kind: str) -> BlockFailure:
+    """The failure of a block that no attempt could end, as the workflow names it."""
+    return BlockFailure(*_LOSS_REASONS.get(kind, _LOSS_REASONS["internal"]))
 
 
 def with_losses(failures: Sequence[Attempt], number: int) -> list[Attempt]:

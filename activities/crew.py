@@ -16,7 +16,9 @@ from activities.drift.baselines import BaselineActivities
 from activities.drift.fitting import Fitting
 from activities.drift.windows import WindowActivities
 from activities.groups import GroupActivities
+from activities.known import KnownExecutions
 from activities.relay import Relay
+from activities.running import BlockActivities
 from activities.schedules import Schedules
 from activities.settler import Settler
 from activities.temporal import block_workers, notify_worker, quick_worker
@@ -38,7 +40,7 @@ class Crew:
     client: Client
     bundles: Bundles
     traces: TraceEvidence
-    verification: VerificationActivities
+    known: KnownExecutions
     workshop: Workshop | None
 
     @classmethod
@@ -53,18 +55,18 @@ class Crew:
     ) -> Crew:
         bundles = Bundles(database)
         traces = TraceEvidence(database, blobs, cuts)
-        runner = None if workshop is None else workshop.runner
-        verification = VerificationActivities(
-            database, blobs, bundles, runner, traces, api_url=settings.api_url
-        )
-        return cls(settings, database, client, bundles, traces, verification, workshop)
+        known = KnownExecutions(database, blobs, bundles, traces)
+        return cls(settings, database, client, bundles, traces, known, workshop)
 
     def quick_worker(self) -> Worker:
         """The worker of workflows and of activities that take milliseconds."""
+        verification = VerificationActivities(
+            self.database, self.bundles, self.known, api_url=self.settings.api_url
+        )
         groups = GroupActivities(self.database, self.bundles, self.settings)
         windows = WindowActivities(self.database, self.bundles, self.client, self.settings)
         quick = [
-            *self.verification.quick,
+            *verification.quick,
             *DispatchEnds(self.database).quick,
             *groups.quick,
             *windows.quick,
@@ -74,9 +76,10 @@ class Crew:
     def slow_workers(self) -> list[Worker]:
         """The workers of blocks, of deliveries and of baselines."""
         assert self.workshop is not None
+        blocks = BlockActivities(self.database, self.known, self.workshop.runner)
         fitting = BaselineActivities(self.database, self.bundles, self.workshop.runner.shelf)
         return [
-            *block_workers(self.client, [*self.verification.blocks, *fitting.activities], self.settings),
+            *block_workers(self.client, [*blocks.activities, *fitting.activities], self.settings),
             notify_worker(self.client, self.database, self.settings),
         ]
 

@@ -18,9 +18,9 @@ from sqlalchemy import Connection
 from engine.ends import BlockDocument
 from engine.failure import BlockFailure, ReasonKind
 from store.blobs import BlobStore, DigestMismatch
+from store.blocks import BlockEnd, Blocks
 from store.caller import Tenant
 from store.database import Database
-from store.executions import BlockEnd, Executions
 from wyrd.errors import WyrdError
 from wyrd.wire.canonical import sha256_hex, strict_loads
 
@@ -149,8 +149,8 @@ class SqlLedger:
         rows = [await self._row(end) for end in ends]
 
         def work(connection: Connection) -> list[str]:
-            executions = Executions(connection, self.tenant)
-            return [executions.save_block(self.execution_id, row).letter for row in rows]
+            blocks = Blocks(connection, self.tenant, self.execution_id)
+            return [blocks.save(row).letter for row in rows]
 
         return await self.database.write(work)
 
@@ -174,7 +174,7 @@ class SqlLedger:
             row = BlockEnd(number, "s", "{}", kept, sha256_hex(found))
 
         def work(connection: Connection) -> BlockEnd:
-            return Executions(connection, self.tenant).save_block(self.execution_id, row)
+            return Blocks(connection, self.tenant, self.execution_id).save(row)
 
         standing = await self.database.write(work)
         if standing.letter == row.letter and standing.output_sha256 == row.output_sha256:
@@ -194,7 +194,7 @@ class SqlLedger:
             return {}
 
         def work(connection: Connection) -> dict[int, BlockEnd]:
-            return Executions(connection, self.tenant).blocks(self.execution_id, blocks)
+            return Blocks(connection, self.tenant, self.execution_id).all(blocks)
 
         return await self.database.read(work)
 

@@ -26,9 +26,9 @@ from store.executions import (
     Executions,
     acknowledge_executions,
     find_execution,
-    forget_keys,
 )
 from store.leases import hold, release
+from store.submission_keys import forget_keys
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 from wyrd.wire.verification import ExecutionStatus

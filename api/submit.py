@@ -15,9 +15,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.context import ExecutionContext
 from activities.judging import SMALL, is_small
+from activities.known import KnownExecutions
 from activities.record import ExecutionNames
 from activities.starting import Startable, start_verification
-from activities.verification import VerificationActivities
 from api.acceptance import Acceptance
 from api.targets import Bound, Targets
 from api.verify import new_execution
@@ -35,6 +35,7 @@ from store.executions import (
     workflow_id_of,
 )
 from store.groups import GroupBinding
+from store.submission_keys import SubmissionKeys
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.canonical import digest
 from wyrd.wire.verification import ExecuteRequest
@@ -70,14 +71,14 @@ class Submit:
         database: Database,
         acceptance: Acceptance,
         targets: Targets,
-        activities: VerificationActivities,
+        known: KnownExecutions,
         client: Client,
     ) -> None:
         self._database = database
         self._acceptance = acceptance
         self._settings = acceptance.settings
         self._targets = targets
-        self._activities = activities
+        self._known = known
         self._client = client
         self._unacknowledged: dict[Tenant, list[str]] = defaultdict(list)
         self._acknowledging: asyncio.Task[None] | None = None
@@ -142,7 +143,7 @@ class Submit:
             started_at=new.created_at,
             bundle=bundle,
             evidence=Evidence(bundle.plan.spec, inputs),
-            ledger=self._activities.ledger(tenant, new.execution_id, bundle),
+            ledger=self._known.ledger(tenant, new.execution_id, bundle),
         )
         names = ExecutionNames(
             verifier=bound.target.verifier,
@@ -156,7 +157,7 @@ class Submit:
             principal_id=new.principal_id,
             session_id=new.session_id,
         )
-        self._activities.expect(names, context)
+        self._known.keep(names, context)
 
     async def _start(self, tenant: Tenant, bound: Bound, new: NewExecution) -> None:
         startable = Startable(
@@ -242,7 +243,7 @@ def _withdraw(connection: Connection, tenant: Tenant, execution_id: str) -> None
 
 
 def _repeated(connection: Connection, caller: Caller, key: str, body: str) -> str | None:
-    return Executions(connection, caller.tenant).accepted_before(key, body, caller.principal_id)
+    return SubmissionKeys(connection, caller.tenant).accepted_before(key, body, caller.principal_id)
 
 
 def _body_digest(asked: ExecuteRequest) -> str:

@@ -47,7 +47,7 @@ class Verification:
         targets = Targets(database, crew.bundles, settings.target_cache_seconds)
         return cls(
             verify=Verify(acceptance, targets, workshop, records, crew.traces),
-            submit=Submit(database, acceptance, targets, crew.verification, client),
+            submit=Submit(database, acceptance, targets, crew.known, client),
             executions=ExecutionReads(settings, database, client, Settler(database, client, crew.bundles)),
             bindings=BindingReads(settings, database, client),
             records=records,

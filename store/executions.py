@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, literal, select, update
+from sqlalchemy import Connection, Row, func, insert, literal, select, update
 
+from store.blocks import Blocks
 from store.caller import Tenant
 from store.database import insert_or_nothing, utc_now
 from store.groups import GroupBinding, Groups
 from store.outbox import Batch, Outbox, add_batches
-from store.tables.executions import execution_blocks, executions, submission_keys
+from store.submission_keys import SubmissionKeys
+from store.tables.executions import executions
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
 from wyrd.wire.verification import ExecutionSource, ExecutionStatus
@@ -60,20 +62,6 @@ class Accepted:
     conflict: bool = False
 
 
-@dataclass(frozen=True)
-class BlockEnd:
-    """The recorded end of one block: its letter, its JSON document, and a step's output.
-
-    A small output is kept as JSON text, a large one in the blob store; the digest is there for both.
-    """
-
-    block: int
-    letter: str
-    document: str
-    output: str | None = None
-    output_sha256: str | None = None
-
-
 def workflow_id_of(tenant: Tenant, execution_id: str) -> str:
     return f"{tenant.slug}/verification/{execution_id}"
 
@@ -102,38 +90,21 @@ class Executions:
         if key is None:
             self._insert_evidence(new, groups)
             return Accepted(new.execution_id, fresh=True)
-        if self._take_key(key, body_sha256, new, first=True):
+        keys = SubmissionKeys(self.connection, self.tenant)
+        if keys.take(key, body_sha256, new.execution_id, new.created_at, first=True):
             self._insert_evidence(new, groups)
             return Accepted(new.execution_id, fresh=True)
-        for row in self._key_rows(key):
-            if row.body_sha256 == body_sha256:
-                return Accepted(row.execution_id, fresh=False, conflict=not row.first)
+        same = keys.find(key, body_sha256)
+        if same is not None:
+            return Accepted(same.execution_id, fresh=False, conflict=not same.first)
         return self.refuse(new, key=key, body_sha256=body_sha256)
-
-    def accepted_before(self, key: str, body_sha256: str, principal_id: str) -> str | None:
-        """The execution that this principal was given for that key and body."""
-        found: str | None = self.connection.execute(
-            select(executions.c.execution_id)
-            .join(
-                submission_keys,
-                and_(
-                    submission_keys.c.tenant_id == executions.c.tenant_id,
-                    submission_keys.c.execution_id == executions.c.execution_id,
-                ),
-            )
-            .where(
-                self._mine,
-                submission_keys.c.key == key,
-                submission_keys.c.body_sha256 == body_sha256,
-                executions.c.principal_id == principal_id,
-            )
-        ).scalar_one_or_none()
-        return found
 
     def refuse(self, new: NewExecution, *, key: str, body_sha256: str) -> Accepted:
         """Record that the key was used for something else: an errored execution, nothing runs."""
-        if not self._take_key(key, body_sha256, new, first=False):
-            same = next(row for row in self._key_rows(key) if row.body_sha256 == body_sha256)
+        keys = SubmissionKeys(self.connection, self.tenant)
+        if not keys.take(key, body_sha256, new.execution_id, new.created_at, first=False):
+            same = keys.find(key, body_sha256)
+            assert same is not None
             return Accepted(same.execution_id, fresh=False, conflict=True)
         code = Code.REGISTRY_409_IDEMPOTENCY_CONFLICT
         self._insert_row(
@@ -174,12 +145,7 @@ class Executions:
         )
         if self.connection.execute(gone).rowcount:
             Groups(self.connection, self.tenant).withdraw(execution_id)
-            self.connection.execute(
-                submission_keys.delete().where(
-                    submission_keys.c.tenant_id == self.tenant.id,
-                    submission_keys.c.execution_id == execution_id,
-                )
-            )
+            SubmissionKeys(self.connection, self.tenant).withdraw(execution_id)
 
     def acknowledge(self, execution_ids: Sequence[str]) -> int:
         """The Temporal server has accepted their workflow starts; how many of them there are here."""
@@ -263,70 +229,6 @@ class Executions:
         inner = select(literal(1)).where(self._mine, _OPEN).limit(limit).subquery()
         return int(self.connection.execute(select(func.count()).select_from(inner)).scalar_one())
 
-    def save_block(self, execution_id: str, end: BlockEnd) -> BlockEnd:
-        """Record a block's end; when one is recorded already, that one stands and is returned.
-
-        Nothing is added to an execution that has ended: its evidence may have been dropped.
-        """
-        # Shared, so that an end which is being written comes entirely before or after.
-        is_open = select(literal(1)).where(self._mine, executions.c.execution_id == execution_id, _OPEN)
-        if self.connection.execute(is_open.with_for_update(read=True)).first() is None:
-            return self.block(execution_id, end.block) or end
-        values = {
-            "tenant_id": self.tenant.id,
-            "execution_id": execution_id,
-            "block": end.block,
-            "letter": end.letter,
-            "document": end.document,
-            "output": end.output,
-            "output_sha256": end.output_sha256,
-            "recorded_at": utc_now(),
-        }
-        done = self.connection.execute(insert_or_nothing(self.connection, execution_blocks).values(**values))
-        if done.rowcount:
-            return end
-        found = self.block(execution_id, end.block)
-        assert found is not None
-        return found
-
-    def block(self, execution_id: str, block: int) -> BlockEnd | None:
-        row = self.connection.execute(
-            self._blocks(execution_id).where(execution_blocks.c.block == block)
-        ).one_or_none()
-        return None if row is None else _block_end(row)
-
-    def blocks(self, execution_id: str, only: Sequence[int] | None = None) -> dict[int, BlockEnd]:
-        statement = self._blocks(execution_id)
-        if only is not None:
-            statement = statement.where(execution_blocks.c.block.in_(only))
-        return {row.block: _block_end(row) for row in self.connection.execute(statement)}
-
-    def _blocks(self, execution_id: str) -> Select[Any]:
-        return select(execution_blocks).where(
-            execution_blocks.c.tenant_id == self.tenant.id, execution_blocks.c.execution_id == execution_id
-        )
-
-    def _key_rows(self, key: str) -> Sequence[Row[Any]]:
-        return self.connection.execute(
-            select(submission_keys).where(
-                submission_keys.c.tenant_id == self.tenant.id, submission_keys.c.key == key
-            )
-        ).all()
-
-    def _take_key(self, key: str, body_sha256: str, new: NewExecution, *, first: bool) -> bool:
-        """Note the key for this body; False when a row of the same right is there already."""
-        row = {
-            "tenant_id": self.tenant.id,
-            "key": key,
-            "body_sha256": body_sha256,
-            "execution_id": new.execution_id,
-            "first": first,
-            "created_at": new.created_at,
-        }
-        return bool(
-            self.connection.execute(insert_or_nothing(self.connection, submission_keys), row).rowcount
-        )
-
     def _insert_evidence(self, new: NewExecution, groups: Sequence[GroupBinding]) -> None:
         self._insert_row(new)
         if new.group_id is not None:
@@ -350,12 +252,7 @@ class Executions:
         if done.group_id is not None and done.source != ExecutionSource.GROUP.value:
             Groups(self.connection, self.tenant).acknowledge_end(execution_id)
         if kept is not None:
-            self.connection.execute(
-                execution_blocks.delete().where(
-                    execution_blocks.c.tenant_id == self.tenant.id,
-                    execution_blocks.c.execution_id == execution_id,
-                )
-            )
+            Blocks(self.connection, self.tenant, execution_id).drop()
         return True
 
 
@@ -424,18 +321,5 @@ def _row(tenant: Tenant, new: NewExecution, **more: Any) -> dict[str, Any]:
     }
 
 
-def forget_keys(connection: Connection, *, older_than: datetime) -> int:
-    """Drop idempotency keys kept long enough, of every tenant; how many."""
-    still_open = exists().where(executions.c.execution_id == submission_keys.c.execution_id, _OPEN)
-    done = connection.execute(
-        submission_keys.delete().where(submission_keys.c.created_at < older_than, ~still_open)
-    )
-    return int(done.rowcount)
-
-
 def new_execution_id() -> str:
     return uuid7()
-
-
-def _block_end(row: Row[Any]) -> BlockEnd:
-    return BlockEnd(row.block, row.letter, row.document, row.output, row.output_sha256)

@@ -14,6 +14,7 @@ import pytest_asyncio
 from temporalio.testing import ActivityEnvironment
 
 from activities.bundle import Bundles
+from activities.known import KnownExecutions
 from activities.verification import VerificationActivities
 from examples.scripted_provider import Reply, ScriptedProvider
 from tests.e2e.stack import Bound, Stack, agent_spec, asserting, card, in_process, sibling
@@ -236,9 +237,9 @@ async def test_p65_recording_a_result_again_makes_no_second_dispatch(desk: Desk)
     await desk.hook.arrived(heard + 1)
     stack = desk.stack
     database, blobs = stack.services.database, stack.services.blobs
-    activities = VerificationActivities(
-        database, blobs, Bundles(database), None, stack.traces, api_url=stack.settings.api_url
-    )
+    bundles = Bundles(database)
+    known = KnownExecutions(database, blobs, bundles, stack.traces)
+    activities = VerificationActivities(database, bundles, known, api_url=stack.settings.api_url)
     argument = FinishExecution(
         tenant_id=stack.tenant.id,
         tenant_slug=stack.tenant.slug,

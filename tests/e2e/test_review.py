@@ -14,12 +14,15 @@ from sqlalchemy import Connection, text
 from temporalio.testing import ActivityEnvironment
 
 from activities.bundle import Bundles
+from activities.known import KnownExecutions
 from activities.ledger import SqlLedger
+from activities.running import BlockActivities
 from activities.settler import Settler
 from activities.verification import VerificationActivities
 from api.submit import Submit
 from examples.scripted_provider import Reply, ScriptedProvider
-from store.executions import BlockEnd, Executions
+from store.blocks import BlockEnd, Blocks
+from store.executions import Executions
 from tests.e2e.stack import (
     Bound,
     Stack,
@@ -206,13 +209,13 @@ async def test_an_end_that_a_lost_worker_recorded_after_all_does_not_contradict_
 
     def late(connection: Connection) -> None:
         end = BlockEnd(0, "p", json.dumps({"reason": "it is right"}))
-        Executions(connection, stack.tenant).save_block(execution_id, end)
+        Blocks(connection, stack.tenant, execution_id).save(end)
 
     database = stack.services.database
     await database.write(late)
-    activities = VerificationActivities(
-        database, stack.services.blobs, Bundles(database), None, stack.traces, api_url=stack.settings.api_url
-    )
+    bundles = Bundles(database)
+    known = KnownExecutions(database, stack.services.blobs, bundles, stack.traces)
+    activities = VerificationActivities(database, bundles, known, api_url=stack.settings.api_url)
     argument = FinishExecution(
         tenant_id=stack.tenant.id,
         tenant_slug=stack.tenant.slug,
@@ -236,14 +239,8 @@ async def test_a_database_that_is_away_costs_neither_retries_nor_workers(
     with unstarted():
         execution_id = await stack.submit(bound, a=1)
     database, blobs = stack.services.database, stack.services.blobs
-    activities = VerificationActivities(
-        database,
-        blobs,
-        Bundles(database),
-        stack.workshop.runner,
-        stack.traces,
-        api_url=stack.settings.api_url,
-    )
+    known = KnownExecutions(database, blobs, Bundles(database), stack.traces)
+    activities = BlockActivities(database, known, stack.workshop.runner)
     argument = RunBlock(
         tenant_id=stack.tenant.id,
         tenant_slug=stack.tenant.slug,
@@ -267,7 +264,7 @@ async def test_a_database_that_is_away_costs_neither_retries_nor_workers(
     environment = ActivityEnvironment()
     environment.info = replace(environment.info, attempt=9, heartbeat_details=told[-1:])
     assert (await environment.run(activities.run_block, argument)).letter == "f"
-    ends = await activities.ledger(
+    ends = await known.ledger(
         stack.tenant, execution_id, await Bundles(database).of(stack.tenant, bound.verifier)
     ).ends()
     log = ends[0].document["attempt_log"]

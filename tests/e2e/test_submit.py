@@ -10,7 +10,8 @@ import pytest
 
 from activities.settler import Settler
 from examples.scripted_provider import Reply, ScriptedProvider
-from store.executions import BlockEnd, Executions
+from store.blocks import BlockEnd, Blocks
+from store.executions import Executions
 from tests.e2e.stack import (
     Bound,
     Stack,
@@ -211,7 +212,7 @@ async def test_p52_a_recorded_judgement_is_never_asked_for_again(
     def accept_with_end(self: Executions, new: Any, **options: Any) -> Any:
         accepted = original(self, new, **options)
         document = json.dumps({"reason": "judged before the crash", "citations": []})
-        self.save_block(new.execution_id, BlockEnd(0, "f", document))
+        Blocks(self.connection, self.tenant, new.execution_id).save(BlockEnd(0, "f", document))
         return accepted
 
     before = len(provider.requests)

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select, update
 
+from store.blocks import BlockEnd, Blocks
 from store.caller import Tenant
 from store.database import Database
 from store.execution_lists import execution_page, open_executions
 from store.executions import (
     Accepted,
-    BlockEnd,
     EndedRow,
     Executions,
     NewExecution,
-    forget_keys,
     record_ended,
     workflow_id_of,
 )
 from store.leases import hold, release
+from store.submission_keys import SubmissionKeys, forget_keys
 from store.tables.executions import execution_blocks, executions, submission_keys
 from store.tables.leases import leases
 from wyrd.errors import Code
@@ -71,6 +71,15 @@ class Store:
             return getattr(Executions(connection, self.tenant), name)(*args, **named)
 
         return await self.database.write(work)
+
+    async def save_block(self, execution_id: str, end: BlockEnd) -> BlockEnd:
+        return await self.database.write(lambda c: Blocks(c, self.tenant, execution_id).save(end))
+
+    async def blocks(self, execution_id: str, only: list[int] | None = None) -> dict[int, BlockEnd]:
+        return await self.database.read(lambda c: Blocks(c, self.tenant, execution_id).all(only))
+
+    async def accepted_before(self, *arguments: Any) -> str | None:
+        return await self.database.read(lambda c: SubmissionKeys(c, self.tenant).accepted_before(*arguments))
 
     async def page(self, filters: dict[str, Any], *, before: Any, limit: int) -> list[Any]:
         return await self.database.read(
@@ -134,9 +143,9 @@ class TestAccepting:
     async def test_a_repetition_is_found_for_the_same_principal_alone(self, store: Store) -> None:
         made = new()
         await store("accept", made, key=KEY, body_sha256="a" * 64)
-        assert await store("accepted_before", KEY, "a" * 64, made.principal_id) == made.execution_id
-        assert await store("accepted_before", KEY, "b" * 64, made.principal_id) is None
-        assert await store("accepted_before", KEY, "a" * 64, uuid7()) is None
+        assert await store.accepted_before(KEY, "a" * 64, made.principal_id) == made.execution_id
+        assert await store.accepted_before(KEY, "b" * 64, made.principal_id) is None
+        assert await store.accepted_before(KEY, "a" * 64, uuid7()) is None
 
     async def test_withdrawing_forgets_the_execution_and_its_key(self, store: Store) -> None:
         made = new()
@@ -226,25 +235,25 @@ class TestEnding:
     async def test_an_end_that_keeps_little_leaves_no_evidence(self, store: Store, ending: str) -> None:
         made = new()
         await store("accept", made)
-        await store("save_block", made.execution_id, BlockEnd(0, "s", "{}", json.dumps(SECRET), "d" * 64))
+        await store.save_block(made.execution_id, BlockEnd(0, "s", "{}", json.dumps(SECRET), "d" * 64))
         if ending == "complete":
             arguments: dict[str, Any] = {"verdict": "passed", "result": "{}", "started_at": START}
             assert await store("complete", made.execution_id, kept="{}", **arguments)
         else:
             assert await store("end", made.execution_id, ExecutionStatus.CANCELLED, None, None, kept="{}")
         late = BlockEnd(1, "s", "{}", json.dumps(SECRET), "d" * 64)
-        assert await store("save_block", made.execution_id, late) == late, "the late block learns its end"
+        assert await store.save_block(made.execution_id, late) == late, "the late block learns its end"
         for table in (executions, execution_blocks):
             assert SECRET not in str(await store.rows(table))
 
     async def test_a_late_end_drops_nothing_that_the_first_kept(self, store: Store) -> None:
         made = new()
         await store("accept", made)
-        await store("save_block", made.execution_id, BlockEnd(0, "s", "{}"))
+        await store.save_block(made.execution_id, BlockEnd(0, "s", "{}"))
         await store("complete", made.execution_id, verdict="passed", result="{}", started_at=START)
         assert not await store("end", made.execution_id, ExecutionStatus.CANCELLED, None, None, kept="{}")
         assert SECRET in (await store("find", made.execution_id)).inputs
-        assert list(await store("blocks", made.execution_id)) == [0]
+        assert list(await store.blocks(made.execution_id)) == [0]
 
     async def test_a_verify_that_has_ended_lands_once(self, store: Store) -> None:
         made = new(source="verify")
@@ -263,15 +272,15 @@ class TestBlocks:
         made = new()
         await store("accept", made)
         first, second = BlockEnd(0, "p", '{"reason":"one"}'), BlockEnd(0, "f", '{"reason":"two"}')
-        assert await store("save_block", made.execution_id, first) == first
-        assert await store("save_block", made.execution_id, second) == first
-        assert await store("blocks", made.execution_id) == {0: first}
+        assert await store.save_block(made.execution_id, first) == first
+        assert await store.save_block(made.execution_id, second) == first
+        assert await store.blocks(made.execution_id) == {0: first}
 
     async def test_concurrent_ends_of_a_block_agree_on_one(self, store: Store) -> None:
         made = new()
         await store("accept", made)
         found = await asyncio.gather(
-            *(store("save_block", made.execution_id, BlockEnd(0, "s", str(n))) for n in range(12))
+            *(store.save_block(made.execution_id, BlockEnd(0, "s", str(n))) for n in range(12))
         )
         assert len({end.document for end in found}) == 1
 
@@ -280,7 +289,7 @@ class TestBlocks:
             made = new()
             await store("accept", made)
             await asyncio.gather(
-                store("save_block", made.execution_id, BlockEnd(0, "s", "{}", json.dumps(SECRET), "d" * 64)),
+                store.save_block(made.execution_id, BlockEnd(0, "s", "{}", json.dumps(SECRET), "d" * 64)),
                 store("end", made.execution_id, ExecutionStatus.CANCELLED, None, None, kept="{}"),
             )
         assert SECRET not in str(await store.rows(execution_blocks))
@@ -289,19 +298,19 @@ class TestBlocks:
         made = new()
         await store("accept", made)
         for number in range(3):
-            await store("save_block", made.execution_id, BlockEnd(number, "s", "{}"))
-        assert set(await store("blocks", made.execution_id, [0, 2, 7])) == {0, 2}
-        assert await store("block", made.execution_id, 7) is None
+            await store.save_block(made.execution_id, BlockEnd(number, "s", "{}"))
+        assert set(await store.blocks(made.execution_id, [0, 2, 7])) == {0, 2}
+        assert await store.blocks(made.execution_id, [7]) == {}
 
 
 class TestListing:
     async def test_other_tenants_rows_do_not_exist(self, store: Store, other_tenant: Tenant) -> None:
         made = new()
         await store("accept", made)
-        await store("save_block", made.execution_id, BlockEnd(0, "s", "{}"))
+        await store.save_block(made.execution_id, BlockEnd(0, "s", "{}"))
         rival = Store(store.database, other_tenant)
         assert await rival("find", made.execution_id) is None
-        assert await rival("blocks", made.execution_id) == {}
+        assert await rival.blocks(made.execution_id) == {}
         assert await rival.page({}, before=None, limit=10) == []
         assert not await rival("end", made.execution_id, ExecutionStatus.CANCELLED, None, None)
         await rival("mark", made.execution_id, ExecutionStatus.RUNNING)
