@@ -11,9 +11,15 @@ from xml.sax.saxutils import escape, quoteattr
 
 WIDTH = 760
 _MARGIN = 56
-_PANEL = 250
 _CHART = 130
+_FIGURES = 56
+"""Of a panel: what its name and its figures take."""
+_BARS = _CHART + 42
+_GAUGE = 52
+_CONTROL = _CHART + 40
 _HEADER = 64
+_TITLE_CHARACTERS = 58
+_SUBTITLE_CHARACTERS = 112
 _COLOURS = {"Drift": "#c0392b", "NoDrift": "#2e7d4f", "Inconclusive": "#8a6d1f"}
 _WORDS = {"Drift": "drift", "NoDrift": "no drift", "Inconclusive": "inconclusive"}
 _BASELINE, _WINDOW, _LINE, _TEXT, _FAINT = "#9aa5b1", "#2b6cb0", "#52606d", "#1f2933", "#e4e7eb"
@@ -29,21 +35,19 @@ def drift_svg(report: Mapping[str, Any], title: str, subtitle: str) -> str:
     """The picture of one report: a panel a feature, in the report's order."""
     features = list(report["features"].values())
     parts = [
-        _text(_MARGIN, 28, title, "title"),
-        _text(_MARGIN, 48, subtitle, "small"),
+        _text(_MARGIN, 28, _cut(title, _TITLE_CHARACTERS), "title"),
+        _text(_MARGIN, 48, _cut(subtitle, _SUBTITLE_CHARACTERS), "small"),
         _badge(WIDTH - _MARGIN, 28, report["verdict"]),
     ]
-    if any("bins" in (feature.get("evidence") or {}) for feature in features):
-        parts.append(_legend())
     top = _HEADER
     for feature in features:
-        height = _PANEL + (_CHART + 40 if _is_chart(feature) else 0)
-        parts.append(f'<g transform="translate(0 {top})">{_panel(feature)}</g>')
+        height, panel = _panel(feature)
+        parts.append(_moved(top, panel))
         top += height
     if not features:
         parts.append(_text(_MARGIN, top + 24, "No feature could be judged; the reason is in the result."))
         top += 48
-    label = quoteattr(f"{title}: {_WORDS[report['verdict']]}")
+    label = quoteattr(_printable(f"{title}: {_WORDS[report['verdict']]}"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}"'
         f' role="img" aria-label={label}><style>{_STYLE}</style>'
@@ -51,28 +55,32 @@ def drift_svg(report: Mapping[str, Any], title: str, subtitle: str) -> str:
     )
 
 
-def _panel(feature: Mapping[str, Any]) -> str:
+def _panel(feature: Mapping[str, Any]) -> tuple[int, str]:
+    """The height of a feature's panel, and what is in it."""
     evidence = feature.get("evidence") or {}
-    head = [
+    parts = [
         f'<line x1="{_MARGIN}" y1="0" x2="{WIDTH - _MARGIN}" y2="0" stroke="{_FAINT}"/>',
         _text(_MARGIN, 26, feature["feature"], "name"),
         _text(_MARGIN, 44, _figures(feature), "small"),
         _badge(WIDTH - _MARGIN, 26, feature["verdict"]),
     ]
-    if "bins" in evidence:
-        return "".join([*head, _bars(evidence), _gauge(feature)])
+    height = _FIGURES
     if _is_chart(feature):
-        mean = (evidence["mean_lower"], evidence["mean"], evidence["mean_upper"])
-        deviation = (evidence["deviation_lower"], evidence["deviation"], evidence["deviation_upper"])
-        second = _chart("subgroup standard deviation", evidence["deviations"], deviation)
-        return "".join(
-            [
-                *head,
-                _chart("subgroup mean", evidence["means"], mean),
-                f'<g transform="translate(0 {_CHART + 40})">{second}</g>',
-            ]
-        )
-    return "".join([*head, _gauge(feature)])
+        for name, values, of in (
+            ("subgroup mean", "means", "mean"),
+            ("subgroup standard deviation", "deviations", "deviation"),
+        ):
+            limits = (evidence[f"{of}_lower"], evidence[of], evidence[f"{of}_upper"])
+            parts.append(_moved(height, _chart(name, evidence[values], limits)))
+            height += _CONTROL
+        return height, "".join(parts)
+    if "bins" in evidence:
+        parts.append(_moved(height, _bars(evidence)))
+        height += _BARS
+    if feature["score"] is not None and feature["threshold"] is not None:
+        parts.append(_moved(height, _gauge(feature)))
+        height += _GAUGE
+    return height, "".join(parts)
 
 
 def _is_chart(feature: Mapping[str, Any]) -> bool:
@@ -85,26 +93,27 @@ def _figures(feature: Mapping[str, Any]) -> str:
     evidence = feature.get("evidence") or {}
     if _is_chart(feature):
         subgroups = f"{evidence['window_subgroups']} subgroups of {evidence['sample_size']}"
-        return f"{evidence['signal_count']} points outside the limits · {subgroups}"
+        return f"{_counted(evidence['signal_count'], 'point')} outside the limits · {subgroups}"
     told = [f"score {feature['score']:.4g}", f"threshold {feature['threshold']:.4g}"]
     if "window_values" in evidence:
-        told.append(f"{evidence['window_values']} values")
+        told.append(_counted(evidence["window_values"], "value"))
     if evidence.get("false_alarm_rate") is not None:
         told.append(f"{evidence['false_alarm_rate']:.1%} of unchanged windows this size would drift")
     if evidence.get("unseen_label_count"):
-        told.append(f"{evidence['unseen_label_count']} labels unseen in the baseline")
+        told.append(f"{_counted(evidence['unseen_label_count'], 'label')} unseen in the baseline")
     return " · ".join(told)
 
 
 def _bars(evidence: Mapping[str, Any]) -> str:
     bins: Sequence[Mapping[str, Any]] = evidence["bins"]
     highest = max([*(max(b["baseline_proportion"], b["window_proportion"]) for b in bins), 1e-9])
-    left, base = _MARGIN, 60 + _CHART
+    left, base = _MARGIN, 14 + _CHART
     step = (WIDTH - 2 * _MARGIN) / len(bins)
     parts = [
         f'<line x1="{left}" y1="{base}" x2="{WIDTH - _MARGIN}" y2="{base}" stroke="{_LINE}"/>',
-        _text(left - 6, 70, f"{highest:.0%}", "small end"),
+        _text(left - 6, 24, f"{highest:.0%}", "small end"),
         _text(left - 6, base, "0", "small end"),
+        _legend(),
     ]
     named = max(1, -(-len(bins) // _MOST_LABELS))
     for index, one in enumerate(bins):
@@ -119,27 +128,27 @@ def _bars(evidence: Mapping[str, Any]) -> str:
                 f' height="{tall:.2f}" fill="{colour}">'
                 f"<title>{escape(_printable(_place(one)))}: {one[key]:.4f}</title></rect>"
             )
-        if index % named == 0:
-            parts.append(_text(x + step / 2, base + 14, _short(one), "small mid"))
+        if "label" in one and index % named == 0:
+            parts.append(_text(x + step / 2, base + 14, _short(one["label"]), "small mid"))
+        elif one.get("up_to") is not None and index % named == 0:
+            parts.append(_text(x + step, base + 14, f"{one['up_to']:.3g}", "small mid"))
     return "".join(parts)
 
 
 def _legend() -> str:
     right = WIDTH - _MARGIN
     return (
-        _text(right, 48, "window", "small end")
-        + f'<rect x="{right - 52}" y="40" width="9" height="9" fill="{_WINDOW}"/>'
-        + _text(right - 60, 48, "baseline", "small end")
-        + f'<rect x="{right - 118}" y="40" width="9" height="9" fill="{_BASELINE}"/>'
+        _text(right, 4, "window", "small end")
+        + f'<rect x="{right - 52}" y="-4" width="9" height="9" fill="{_WINDOW}"/>'
+        + _text(right - 60, 4, "baseline", "small end")
+        + f'<rect x="{right - 118}" y="-4" width="9" height="9" fill="{_BASELINE}"/>'
     )
 
 
 def _gauge(feature: Mapping[str, Any]) -> str:
     """The score as a bar, the threshold as a line across it."""
     score, threshold = feature["score"], feature["threshold"]
-    if score is None or threshold is None:
-        return ""
-    left, wide, y = _MARGIN, WIDTH - 2 * _MARGIN, _PANEL - 28
+    left, wide, y = _MARGIN, WIDTH - 2 * _MARGIN, 8
     reach = max(score, threshold, 1e-12) * 1.15
     at = left + threshold / reach * wide
     colour = _COLOURS[feature["verdict"]]
@@ -155,19 +164,20 @@ def _chart(name: str, values: Sequence[float], limits: tuple[float, float, float
     lower, centre, upper = limits
     low, high = min([*values, lower]), max([*values, upper])
     span = (high - low) or 1.0
-    left, top, wide = _MARGIN, 64, WIDTH - 2 * _MARGIN
+    left, top, wide = _MARGIN, 8, WIDTH - 2 * _MARGIN
 
     def at(value: float) -> float:
         return top + _CHART - 8 - (value - low) / span * (_CHART - 16)
 
     parts = [_text(left, top - 4, name, "small")]
-    for value, dashes, label in ((lower, "4 3", "lower"), (centre, "", "centre"), (upper, "4 3", "upper")):
+    for value, dashes, label in ((lower, "4 3", "LCL"), (centre, "", "CL"), (upper, "4 3", "UCL")):
         dash = f' stroke-dasharray="{dashes}"' if dashes else ""
         parts.append(
             f'<line x1="{left}" y1="{at(value):.2f}" x2="{left + wide}" y2="{at(value):.2f}"'
             f' stroke="{_LINE}"{dash}><title>{label} {value:.6g}</title></line>'
         )
         parts.append(_text(left - 6, at(value) + 4, f"{value:.3g}", "small end"))
+        parts.append(_text(left + wide + 6, at(value) + 4, label, "small"))
     step = wide / max(len(values), 1)
     points = [(left + (index + 0.5) * step, at(value), value) for index, value in enumerate(values)]
     path = " ".join(f"{x:.2f},{y:.2f}" for x, y, _ in points)
@@ -190,11 +200,20 @@ def _place(one: Mapping[str, Any]) -> str:
     return f"({low}, {high}]"
 
 
-def _short(one: Mapping[str, Any]) -> str:
-    if "label" in one:
-        text = "unseen" if one["label"] is None else str(one["label"])
-        return text if len(text) <= 10 else f"{text[:9]}…"
-    return "∞" if one["up_to"] is None else f"{one['up_to']:.3g}"
+def _short(label: Any) -> str:
+    return "unseen" if label is None else _cut(str(label), 10)
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _moved(down: int, parts: str) -> str:
+    return f'<g transform="translate(0 {down})">{parts}</g>'
 
 
 def _badge(right: float, y: float, verdict: str) -> str:

@@ -17,7 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(report: Any) -> ElementTree.Element:
-    return ElementTree.fromstring(drift_svg(report.document(), "a <title> & more", "window"))
+    return ElementTree.fromstring(drift_svg(report.document(), "a <title> & \x07 more", "window"))
 
 
 def texts(root: ElementTree.Element) -> str:
@@ -50,7 +50,7 @@ def test_points_outside_their_limits_are_marked() -> None:
     chart = fit(spc_check("score"), window("score", [float(i % 7) for i in range(100)]))
     root = drawn(judge(spc_check("score"), chart, window("score", [50.0, 51.0, 52.0, 50.5, 51.5])))
     assert {found.get("r") for found in root.iter(f"{SVG}circle")} == {"4", "2.5"}
-    assert "1 points outside" in texts(root)
+    assert "1 point outside" in texts(root)
 
 
 def test_what_could_not_be_judged_is_said() -> None:
@@ -64,3 +64,11 @@ def test_what_could_not_be_judged_is_said() -> None:
 def test_a_custom_metric_is_drawn_against_its_threshold() -> None:
     root = drawn(judge(custom_check(), None, window("score", [20.0])))
     assert "threshold" in texts(root)
+
+
+def test_a_long_statement_does_not_run_into_the_verdict() -> None:
+    report = judge(custom_check(), None, window("score", [20.0])).document()
+    root = ElementTree.fromstring(drift_svg(report, "as it was " * 30, "in the window " * 30))
+    shown = [found.text or "" for found in root.iter(f"{SVG}text")]
+    assert max(len(text) for text in shown) <= 112
+    assert "as it was " * 30 in str(root.get("aria-label"))
