@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +15,9 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.bundle import Bundles
 from activities.starting import prepared_of
+from engine.capture import Capture
 from engine.groups import Gathered, Piece, gather
+from engine.result import kept_inputs
 from store.authority import require_authority
 from store.bindings import Binding, Bindings
 from store.caller import Tenant
@@ -97,7 +99,9 @@ class GroupActivities:
                 raise
             await self._database.write(_drop, tenant, argument, seen.group, new, error)
             return GroupClosed()
-        complete = await asyncio.to_thread(_with_evidence, new, spec, seen)
+        judged = {row.verifier_uid for row in seen.evidence}
+        captures = {uid: await self._capture(tenant, uid) for uid in judged}
+        complete = await asyncio.to_thread(_with_evidence, new, spec, seen, captures)
         if not await self._database.write(_take, tenant, argument, seen.group, complete):
             return GroupClosed(step="wait", seconds=0.0)
         recorded = await self._database.read(find_execution, tenant, argument.execution_id)
@@ -109,6 +113,15 @@ class GroupActivities:
         row = await self._database.read(find_execution, tenant, argument.execution_id)
         if row is not None and row.ended_at is None:
             raise ApplicationError("the judgement is still running", category=ApplicationErrorCategory.BENIGN)
+
+    async def _capture(self, tenant: Tenant, verifier_uid: str) -> Capture:
+        """How much a source Verifier lets be kept; nothing of one that cannot be read any more."""
+        try:
+            return (await self._bundles.of(tenant, verifier_uid)).capture
+        except WyrdError as error:
+            if error.status >= 500:
+                raise
+            return Capture.REDACT
 
     async def _answer(self, tenant: Tenant, row: Any) -> GroupClosed:
         if row.ended_at is not None:
@@ -155,25 +168,29 @@ def _new(tenant: Tenant, seen: _Seen, argument: CloseGroup, settings: Settings) 
     )
 
 
-def _with_evidence(new: NewExecution, spec: VerifierSpec, seen: _Seen) -> NewExecution:
+def _with_evidence(
+    new: NewExecution, spec: VerifierSpec, seen: _Seen, captures: Mapping[str, Capture]
+) -> NewExecution:
     pieces: dict[str, list[Piece]] = {}
     of_uid = {uid: name for name, uids in seen.sources.items() for uid in uids}
     for row in seen.evidence:
         name = of_uid.get(row.verifier_uid)
         if name is not None:
-            pieces.setdefault(name, []).append(_piece(row))
+            pieces.setdefault(name, []).append(_piece(row, captures[row.verifier_uid]))
     gathered = gather(spec, pieces)
     inputs = {slot: {"kind": "json", "value": found.value} for slot, found in gathered.items()}
     sources = {slot: _source(found) for slot, found in gathered.items()}
     return replace(new, inputs=json.dumps(inputs), group_sources=json.dumps(sources))
 
 
-def _piece(row: Row[Any]) -> Piece:
+def _piece(row: Row[Any], capture: Capture) -> Piece:
     outcomes = {}
     if row.result is not None:
         result = strict_loads(row.result, max_depth=_DEPTH)
         outcomes = {one["id"]: one["outcome"] for one in result["outcome"]["requirements"]}
-    return Piece(row.execution_id, strict_loads(row.inputs, max_depth=_DEPTH), outcomes)
+    # One that still runs has its values in the row, which go when it ends: the group must not keep them.
+    inputs = kept_inputs(strict_loads(row.inputs, max_depth=_DEPTH), capture)
+    return Piece(row.execution_id, inputs, outcomes)
 
 
 def _source(found: Gathered) -> dict[str, Any]:

@@ -153,6 +153,23 @@ async def test_an_outcome_that_is_not_visible_yet_is_null_and_its_arrival_brings
     assert values(late, "verdicts") == ["failed"]
 
 
+@pytest.mark.parametrize("capture", ["hash", "redact"])
+async def test_what_a_source_does_not_let_be_kept_is_null_even_while_it_runs(
+    quiet: Quiet, provider: ScriptedProvider, capture: str
+) -> None:
+    provider.script([Reply(behaviour="hold", json=VERDICT)])
+    talk = await quiet.conversation(after="30m", turn={**SLOW_TURN, "context_capture": capture})
+    asked = len(provider.requests)
+    running = await talk.submit({"number": 1, "text": "hello"}, note="second")
+    assert await asyncio.to_thread(provider.wait_requests, asked + 1)
+    await quiet.let_pass(31 * MINUTE)
+    (judged,) = await talk.judged(1)
+    assert values(judged, "turns") == [None]
+    assert values(judged, "notes") == [None]
+    provider.release()
+    await talk.stack.ended(running)
+
+
 async def test_an_execution_that_ends_without_a_result_keeps_a_null_outcome(
     quiet: Quiet, provider: ScriptedProvider
 ) -> None:
