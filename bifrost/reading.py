@@ -112,10 +112,15 @@ class Cuts:
     ) -> pa.Table:
         """`rows`, in the calling thread."""
         try:
-            return self._read(self._taken(tenant, name, whole), filter, columns, most)
-        except FileNotFoundError:
-            # The process was stopped for longer than the files of a cut stay.
-            return self._read(self._taken(tenant, name, whole), filter, columns, most)
+            try:
+                return self._read(self._taken(tenant, name, whole), filter, columns, most)
+            except FileNotFoundError:
+                # The process was stopped for longer than the files of a cut stay.
+                return self._read(self._taken(tenant, name, whole), filter, columns, most)
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            raise WyrdError(
+                Code.VALA_503_BIFROST_STORAGE_UNREACHABLE, f"a file of {name} cannot be read"
+            ) from error
 
     def _taken(self, tenant: Tenant, name: TableName, whole: bool) -> Cut:
         cut = self.take_now(tenant, [name])[name]

@@ -77,6 +77,8 @@ _ASKED_WORDS: Final = (
 )
 _MEMORY: Final = re.compile(r"out of memory|bad_alloc|failed to allocate|malloc", re.IGNORECASE)
 _OURS: Final = re.compile(r"_cut_\d|arrow_scan")
+_UNREAD: Final = re.compile(r"reading the stream registered as '_cut_\d+' failed: (?:IOError|Invalid)\b")
+_QUOTED: Final = re.compile(r"'[^']*'")
 _EXPLAIN: Final = "EXPLAIN "
 
 
@@ -238,6 +240,9 @@ class _faults:
         text, at = _words(told)
         if "Arrow Appender" in text:
             return OutOfMemory()
+        if _UNREAD.match(text):
+            # The engine takes every fault of what it reads from for one of what was asked.
+            return OutOfMemory() if _MEMORY.search(_QUOTED.sub("", text)) else Broken("storage")
         if _OURS.search(text) or any(path in text for path in self._paths):
             # The engine's words name something of ours: they are not repeated.
             return Refused("the query cannot be run")
