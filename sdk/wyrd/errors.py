@@ -37,7 +37,7 @@ class Code(Enum):
     VERIFICATION_400_INVALID_WINDOW = (
         "WYRD_VERIFICATION_400_INVALID_WINDOW",
         "The window is not valid",
-        "Give a window whose start is before its end.",
+        "Give a span that begins before it ends, is over, and holds no more slots than one call takes.",
     )
     VERIFICATION_404_BINDING_NOT_FOUND = (
         "WYRD_VERIFICATION_404_BINDING_NOT_FOUND",

@@ -123,6 +123,7 @@ def _show(document: dict[str, Any], form: Format) -> None:
         ("active", "yes" if document["active"] else "no"),
         ("next run", document.get("next_run_at") or ""),
         ("baseline", ": ".join(baseline[name] for name in ("status", "error") if name in baseline)),
+        ("waiting", _waiting(document.get("groups"))),
         ("last execution", document.get("last_execution_id") or ""),
         ("health", health["status"] + (f": {health['message']}" if health["message"] else "")),
     ]
@@ -143,6 +144,13 @@ def _show(document: dict[str, Any], form: Format) -> None:
                 for one in slots[:_SLOTS]
             ),
         )
+
+
+def _waiting(groups: dict[str, Any] | None) -> str:
+    if groups is None:
+        return ""
+    count = f"{groups['waiting']} group{'' if groups['waiting'] == 1 else 's'}"
+    return count if groups["next_due_at"] is None else f"{count}, the next one due {groups['next_due_at']}"
 
 
 def _ref(document: dict[str, Any]) -> str:

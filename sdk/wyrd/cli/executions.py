@@ -148,18 +148,24 @@ def _show(document: dict[str, Any], form: Format) -> None:
         to_json(document)
         return
     status = StatusDocument.model_validate(document)
-    link = [("Temporal UI", status.workflow_url)] if status.workflow_url is not None else []
+    more: list[tuple[str, str]] = []
+    if status.window_start is not None and status.window_end is not None:
+        more.append(("window", f"{status.window_start.isoformat()} to {status.window_end.isoformat()}"))
+    if status.workflow_url is not None:
+        more.append(("Temporal UI", status.workflow_url))
     if status.result is not None:
-        show_result(VerificationResult.of(status.result), form, more=link)
+        show_result(VerificationResult.of(status.result), form, more=more)
         _show_dispatches(status.dispatches)
         return
     rows: list[tuple[str, str | Text]] = [
         ("execution", status.execution_id),
         ("status", outcome(status.status.value)),
     ]
+    if status.group_id is not None:
+        rows.append(("group", status.group_id))
     if status.workflow_id is not None:
         rows.append(("workflow", status.workflow_id))
-    rows += link
+    rows += more
     if status.error is not None:
         rows.append(("error", f"{status.error.message} [{status.error.code}]"))
     show_table(("", ""), rows)

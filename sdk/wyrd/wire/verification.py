@@ -285,6 +285,8 @@ class StatusDocument(_Answer):
     error: ExecutionError | None = None
     result: ResultDocument | None = None
     group_id: str | None = None
+    window_start: datetime | None = None
+    window_end: datetime | None = None
     owner_card_uid: str | None = None
     dispatches: list[dict[str, Any]] = Field(default_factory=list)
 
