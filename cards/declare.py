@@ -271,7 +271,9 @@ def _drift(incoming: Incoming, existing: StoredCard, document: dict[str, Any]) -
     changed = [name for name in members if _member(stored, name) != _member(document, name)]
     return WyrdError(
         Code.REGISTRY_409_SPEC_DRIFT,
-        f"{existing.ref.pinned} is declared with other content; a change needs a new version",
+        f"{existing.ref.pinned} is declared with other content; a change needs a new version"
+        if changed
+        else f"{existing.ref.pinned} is declared with other files: give the same ones, or a new version",
         card=incoming.label,
         card_uid=existing.uid,
         status=existing.status,
