@@ -115,6 +115,16 @@ def test_submit_repeats_under_one_idempotency_key(
     assert sent[0].json["group_id"] == "talk-1"
 
 
+def test_every_call_of_a_run_names_its_session(peer: Peer, state: WyrdState) -> None:
+    session = "01890A5D-AC96-774B-BCCE-B302099A8057"
+    peer.queue("POST", ENQUEUE, Answer(202, {"execution_id": uuid7()}))
+    with state.run(session_id=session) as run:
+        run.observe.verify("polite", "x")
+        run.for_card("agent").observe.submit("mixed", note="x")
+    bodies = [one.json for path in (ENQUEUE, EXECUTE) for one in peer.requests("POST", path)]
+    assert [body["session_id"] for body in bodies] == [session.lower()] * 2
+
+
 class TestWhichVerifier:
     def test_an_unbound_name_is_refused(self, peer: Peer, state: WyrdState) -> None:
         error = refused(peer, lambda: state.run().observe.verify("letter", File(b"x")))

@@ -64,7 +64,7 @@ class RunView(Generic[C]):
 
     @property
     def session_id(self) -> str | None:
-        """The UUID of the conversation this run belongs to."""
+        """The UUID of the conversation this run belongs to: its results, groups and samples say it too."""
         return self._session_id
 
     @property
@@ -117,6 +117,7 @@ class RunView(Generic[C]):
             group_id,
             positional,
             named,
+            session_id=self._session_id,
         )
 
     def _recorded(

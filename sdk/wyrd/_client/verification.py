@@ -25,6 +25,7 @@ class Judgement:
     run_id: str | None
     group_id: str | None
     values: Mapping[str, Any]
+    session_id: str | None = None
 
     @classmethod
     def of(
@@ -36,11 +37,13 @@ class Judgement:
         group_id: str | None,
         positional: tuple[Any, ...],
         named: Mapping[str, Any],
+        *,
+        session_id: str | None = None,
     ) -> Judgement:
         """Check the call itself, before any value is looked at."""
         refuse_unsupported(verifier, intent)
         values = named_values(verifier, positional, named)
-        return cls(verifier, subject_uid, run_id, checked_group(group_id), values)
+        return cls(verifier, subject_uid, run_id, checked_group(group_id), values, session_id)
 
     def _body(self, server_url: str) -> Flow[dict[str, Any]]:
         prepared = yield from prepare(self.verifier, self.values)
@@ -54,6 +57,8 @@ class Judgement:
             body["run_id"] = self.run_id
         if self.group_id is not None:
             body["group_id"] = self.group_id
+        if self.session_id is not None:
+            body["session_id"] = self.session_id
         return body
 
     def verify(self, server_url: str) -> Flow[VerificationResult]:

@@ -54,7 +54,8 @@ class WyrdState(StateView[WyrdClient]):
     def run(self, alias: str | None = None, *, session_id: object = None) -> Run:
         """Open a run on a component, or on the Service itself. Local; nothing is sent.
 
-        `session_id` is a UUID that groups the runs of one conversation.
+        `session_id` is a UUID that groups the runs of one conversation: it stands in the results of
+        their `verify` and `submit`, and in their samples.
         Errors: SDK_404_UNKNOWN_ALIAS, SPEC_400_VALIDATION.
         """
         return Run(self._held, self._graph, alias, session_id=session_id, writer=self._writer)
