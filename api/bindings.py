@@ -115,7 +115,8 @@ class BindingReads:
         async def fill(handle: ScheduleHandle) -> None:
             if end > await self._database.read(now):
                 raise _bad_window("to", "slots are judged once they have passed, and this time has not come")
-            before = start - timedelta(seconds=1)
+            # The server's list leaves out the moment it begins at; a backfill does not.
+            before = start - timedelta(microseconds=1)
             found = await page_of_times(self._client, caller.tenant, binding_id, before, end)
             if len(found) > MOST_SLOTS:
                 raise _bad_window(
