@@ -20,6 +20,14 @@ def temporal() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="session", autouse=True)
+def prompt_schedules() -> Iterator[None]:
+    """Schedules follow their bindings within moments: many tests wait for one to be there or to pause."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("activities.schedules.EVERY_SECONDS", 0.1)
+        yield
+
+
 @pytest.fixture(scope="module")
 def provider() -> Iterator[ScriptedProvider]:
     """A loopback model provider; each test scripts its answers."""
