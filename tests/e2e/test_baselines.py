@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import statistics
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -29,6 +30,7 @@ from wyrd.wire.ids import uuid7
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LABELS = ["1", "1.0", "other", "é", "e\u0301"] * 200
+SCORES = numbers()
 
 
 def csv(**columns: list[Any]) -> bytes:
@@ -41,37 +43,47 @@ def jsonl(**columns: list[Any]) -> bytes:
     return b"\n".join(json.dumps(dict(zip(columns, row, strict=True))).encode() for row in rows)
 
 
-async def counted(stack: Stack, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The report of a window that repeats the baseline's labels, after fitting to those files."""
-    found = await watch(stack, psi(["label"], await data_of(stack, files), categorical=["label"]), ["label"])
+async def fitted_to(stack: Stack, files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    """By requirement, the report of a window that repeats the baseline, after fitting to those files."""
+    data = await data_of(stack, files)
+    checks = [psi(["label"], data, categorical=["label"]), psi(["score"], data), spc(["score"], data)]
+    found = await watch(stack, checks, ["label", "score"])
     await found.fitted()
     await found.scheduled()
     end = hours_ago(1)
-    await found.record([{"label": label} for label in LABELS], end - HOUR)
+    rows = zip(LABELS, SCORES, strict=True)
+    await found.record([{"label": label, "score": score} for label, score in rows], end - HOUR)
     await found.backfill(end, end + timedelta(seconds=1))
     (ran,) = await found.judged(end)
-    assert outcomes(ran) == {"stays": "passed"}
-    (judged,) = ran["result"]["outcome"]["requirements"]
-    report: dict[str, Any] = judged["detail"]["drift"]["features"]["label"]
-    return report
+    judged = {one["id"]: one["detail"]["drift"] for one in ran["result"]["outcome"]["requirements"]}
+    return {id: next(iter(report["features"].values())) for id, report in judged.items()}
 
 
-async def test_every_format_of_data_fits_the_same_baseline(stack: Stack) -> None:
-    """P25: labels stay as they are written, so "1" and "1.0" are two in a CSV file as well."""
-    half = LABELS[:500]
+async def test_p25_every_format_of_data_fits_the_same_baseline(stack: Stack) -> None:
+    """Labels stay as they are written, so "1" and "1.0" are two in a CSV file as well; control charts
+    follow the order of the rows, from one file to the next."""
+    first, second = slice(500), slice(500, None)
     files: list[dict[str, bytes]] = [
-        {"a.parquet": parquet(label=LABELS)},
-        {"a.csv": csv(id=list(range(1000)), label=LABELS)},
-        {"a.jsonl": jsonl(label=LABELS)},
-        {"a.ndjson": jsonl(label=half), "b.csv": csv(label=half), "notes.txt": b"not data"},
+        {"a.parquet": parquet(label=LABELS, score=SCORES)},
+        {"a.csv": csv(id=list(range(1000)), label=LABELS, score=SCORES)},
+        {"a.jsonl": jsonl(label=LABELS, score=SCORES)},
+        {
+            "a.ndjson": jsonl(label=LABELS[first], score=SCORES[first]),
+            "b.csv": csv(score=SCORES[second], label=LABELS[second]),
+            "notes.txt": b"not data",
+        },
     ]
-    reports = await asyncio.gather(*(counted(stack, one) for one in files))
-    assert [one["score"] for one in reports] == [0.0] * 4
-    for report in reports:
-        bins = report["evidence"]["bins"]
-        counts = {one["label"]: one["baseline_count"] for one in bins}
-        assert counts.pop(None) == 0
-        assert counts == dict.fromkeys(("1", "1.0", "other", "é", "e\u0301"), 200)
+    reports = await asyncio.gather(*(fitted_to(stack, one) for one in files))
+    assert all(report == reports[0] for report in reports)
+    labels, numbers, chart = (reports[0][id] for id in ("stays", "stays1", "stays2"))
+    assert (labels["score"], numbers["score"]) == (0.0, 0.0)
+    counts = {one["label"]: one["baseline_count"] for one in labels["evidence"]["bins"]}
+    assert counts.pop(None) == 0
+    assert counts == dict.fromkeys(("1", "1.0", "other", "é", "e\u0301"), 200)
+    assert [one["baseline_count"] for one in numbers["evidence"]["bins"]] == [200] * 5
+    means = [statistics.fmean(SCORES[start : start + 5]) for start in range(0, 1000, 5)]
+    assert chart["evidence"]["mean"] == pytest.approx(statistics.fmean(means), abs=1e-12)
+    assert chart["evidence"]["means"] == pytest.approx(means[:100], abs=1e-12)
 
 
 @pytest.mark.parametrize(

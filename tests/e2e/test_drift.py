@@ -134,8 +134,9 @@ async def test_control_charts_follow_the_order_of_observation(stack: Stack) -> N
     assert "subgroup has 1 of 5" in requirement(partial, "stays")["reason"]
 
 
-async def test_a_custom_metric_needs_no_baseline_and_an_empty_window_is_inconclusive(stack: Stack) -> None:
-    """P12, P26: no rows are nothing to judge."""
+async def test_p12_p26_a_custom_metric_needs_no_baseline_and_an_empty_window_is_inconclusive(
+    stack: Stack,
+) -> None:
     found = await watched(stack, custom("score", 0.5, 0.25))
     assert await found.baseline() is None
     end = hours_ago(1)
@@ -148,8 +149,8 @@ async def test_a_custom_metric_needs_no_baseline_and_an_empty_window_is_inconclu
     assert requirement(empty, "stays")["detail"]["drift"]["features"]["score"]["score"] is None
 
 
-async def test_samples_of_two_features_are_whole_records(stack: Stack) -> None:
-    """P26: a record that lacks a feature makes the report inconclusive, with its name."""
+async def test_p26_samples_of_two_features_are_whole_records(stack: Stack) -> None:
+    """A record that lacks a feature makes the report inconclusive, with its name."""
     data = await data_of(stack, {"old.parquet": parquet(a=numbers(), kind=["x", "y"] * 500)})
     check = psi(["a", "kind"], data, categorical=["kind"])
     found = await watched(stack, check, ["a", "kind"])

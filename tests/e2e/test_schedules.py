@@ -86,8 +86,8 @@ async def test_deactivation_pauses_a_schedule_and_reactivation_restores_it(stack
     assert running["next_run_at"] is not None
 
 
-async def test_a_slot_of_an_inactive_owner_leaves_a_record_with_its_reason(stack: Stack) -> None:
-    """P33: a slot may come between the deactivation and the pause."""
+async def test_p33_a_slot_of_an_inactive_owner_leaves_a_record_with_its_reason(stack: Stack) -> None:
+    """A slot may come between the deactivation and the pause."""
     found = await watched(stack)
     await turned(found, "deactivate")
     ran = await slot_of(found)
@@ -100,7 +100,7 @@ async def test_a_slot_of_an_inactive_owner_leaves_a_record_with_its_reason(stack
     assert outcomes(await stack.status(status["slots"][0]["execution_id"])) == {"stays": "failed"}
 
 
-async def test_a_slot_of_a_refused_owner_leaves_a_record_with_its_reason(stack: Stack) -> None:
+async def test_p33_a_slot_of_a_refused_owner_leaves_a_record_with_its_reason(stack: Stack) -> None:
     found = await watched(stack)
 
     def bind(connection: Any) -> str:

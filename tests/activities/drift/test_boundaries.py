@@ -49,7 +49,7 @@ def scheduled(client: Client) -> Scheduled:
     return made
 
 
-async def test_a_time_that_a_day_does_not_have_is_skipped_and_its_window_joins_the_next(
+async def test_p31_a_time_that_a_day_does_not_have_is_skipped_and_its_window_joins_the_next(
     client: Client, scheduled: Scheduled
 ) -> None:
     """02:30 does not exist in New York on 14 March 2027."""
@@ -66,7 +66,7 @@ async def test_a_time_that_a_day_does_not_have_is_skipped_and_its_window_joins_t
     assert after.astimezone(UTC) - before.astimezone(UTC) == timedelta(hours=47)
 
 
-async def test_a_time_that_comes_twice_makes_two_windows(client: Client, scheduled: Scheduled) -> None:
+async def test_p31_a_time_that_comes_twice_makes_two_windows(client: Client, scheduled: Scheduled) -> None:
     """01:30 comes twice in New York on 1 November 2026."""
     binding_id = await scheduled("30 1 * * *", NEW_YORK)
     zone = ZoneInfo(NEW_YORK)
@@ -92,7 +92,7 @@ async def test_a_time_that_comes_twice_makes_two_windows(client: Client, schedul
         ("UTC", date(2027, 3, 14), 96),
     ],
 )
-async def test_every_quarter_of_an_hour_of_such_days_is_a_window(
+async def test_p31_every_quarter_of_an_hour_of_such_days_is_a_window(
     client: Client, scheduled: Scheduled, tz: str, day: date, runs: int
 ) -> None:
     binding_id = await scheduled("*/15 * * * *", tz)
@@ -106,7 +106,7 @@ async def test_every_quarter_of_an_hour_of_such_days_is_a_window(
     assert {later - earlier for earlier, later in itertools.pairwise(found)} == {timedelta(minutes=15)}
 
 
-async def test_a_shift_of_half_an_hour_is_as_the_server_sees_it_and_still_tiles(
+async def test_p31_a_shift_of_half_an_hour_is_as_the_server_sees_it_and_still_tiles(
     client: Client, scheduled: Scheduled
 ) -> None:
     """Lord Howe skips 02:00 to 02:30 on 4 October 2026: the server takes 02:15 as 02:45 that day. On 4
@@ -129,7 +129,7 @@ async def test_a_shift_of_half_an_hour_is_as_the_server_sees_it_and_still_tiles(
 
 
 @pytest.mark.parametrize("tz", [NEW_YORK, LORD_HOWE, "Europe/Berlin"])
-async def test_the_windows_of_a_year_tile_it(client: Client, scheduled: Scheduled, tz: str) -> None:
+async def test_p31_the_windows_of_a_year_tile_it(client: Client, scheduled: Scheduled, tz: str) -> None:
     """Whatever slot is judged, its window begins where the one before ended."""
     binding_id = await scheduled("30 2 * * *", tz)
     start = datetime(2026, 6, 1, tzinfo=UTC)
@@ -142,7 +142,7 @@ async def test_the_windows_of_a_year_tile_it(client: Client, scheduled: Schedule
         ends = boundary
 
 
-async def test_a_year_of_quarters_has_no_gap_and_no_overlap(client: Client, scheduled: Scheduled) -> None:
+async def test_p31_a_year_of_quarters_has_no_gap_and_no_overlap(client: Client, scheduled: Scheduled) -> None:
     """More boundaries than the server lists at once."""
     binding_id = await scheduled("*/15 * * * *", NEW_YORK)
     start, end = datetime(2026, 6, 1, tzinfo=UTC), datetime(2027, 6, 1, tzinfo=UTC)

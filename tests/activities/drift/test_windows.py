@@ -223,3 +223,17 @@ def test_the_order_in_which_rows_are_read_changes_no_bit_of_a_report(drift: Drif
     for _ in range(20):
         drawn.shuffle(rows)
         assert report(rows) == first
+
+
+def test_p26_a_record_with_the_same_feature_twice_makes_the_whole_report_inconclusive() -> None:
+    """Nothing tells which of the two would be meant, so that nothing is taken of either."""
+
+    def one(record_id: str, number: float) -> dict[str, Any]:
+        return {"record_id": record_id, "series": "score", "num_value": number, "created_at": START}
+
+    good = [one(f"r{number:03}", float(number)) for number in range(200)]
+    check = EVERY_METHOD[2]
+    assert judge(check, None, samples_of_table(table(good), ["score"])).features
+    report = judge(check, None, samples_of_table(table([*good, one("r007", 7.0)]), ["score"]))
+    assert report.document() == {"method": "Custom", "features": {}, "verdict": "Inconclusive"}
+    assert "record r007 repeats the feature score" in report.finding().reason

@@ -88,7 +88,7 @@ def test_p25_labels_that_look_alike_stay_apart() -> None:
     assert fit_labels(label_array(twins)).occupied == len(twins)
 
 
-def test_p26_fewer_than_a_hundred_values_are_inconclusive_without_a_score() -> None:
+def test_p26_p29_fewer_than_a_hundred_values_are_inconclusive_without_a_score() -> None:
     baseline = fit_numbers(np.arange(1000.0), equal_width(10))
     for size in (0, 1, 99):
         report = judge_feature("f", baseline, np.full(size, 5000.0), FIXED)

@@ -39,7 +39,7 @@ NUMBERS = psi_check("score")
 FITTED = fit(NUMBERS, window("score", np.arange(1000.0).tolist()))
 
 
-def test_p26_an_empty_window_is_inconclusive_for_every_method() -> None:
+def test_p12_p26_an_empty_window_is_inconclusive_for_every_method() -> None:
     chart = fit(spc_check("score"), window("score", np.arange(100.0).tolist()))
     for check, baseline in ((NUMBERS, FITTED), (spc_check("score"), chart), (custom_check(), None)):
         report = judge(check, baseline, window("score", []))
