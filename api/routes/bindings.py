@@ -58,7 +58,10 @@ async def run_now(binding_id: str, caller: Calling, serving: Serving) -> Respons
 @router.post("/{binding_id}/backfill", response_model=None)
 @refused_with(Code.VERIFICATION_400_INVALID_WINDOW)
 async def backfill(binding_id: str, asked: Backfill, caller: Calling, serving: Serving) -> Response:
-    """Judge the slots of a span of time that were not judged."""
+    """Judge the slots of a span of time that were not judged; a span holds at most 500, all of them passed.
+
+    A refusal for their number has the first slot that is too many in `details.next`.
+    """
     start: datetime = asked.start
     end: datetime = asked.end
     return Document(await serving.verification.bindings.backfill(caller, binding_id, start, end), 202)

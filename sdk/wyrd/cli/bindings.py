@@ -76,12 +76,14 @@ def run_now(binding_id: Id, server: Server = None, format: Form = Format.TEXT) -
 
 def backfill(
     binding_id: Id,
-    start: Annotated[str, typer.Option("--from", metavar="TIME", help="RFC 3339.")],
-    end: Annotated[str, typer.Option("--to", metavar="TIME", help="RFC 3339.")],
+    start: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="The first slot it may judge, RFC 3339.")
+    ],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="The last one; it has passed.")],
     server: Server = None,
     format: Form = Format.TEXT,
 ) -> None:
-    """Judge the slots of a span of time that were not judged."""
+    """Judge the slots of a span of time that were not judged; a span holds at most 500."""
     using = client(server)
     _show(
         using._run(bindings.backfill(using.server_url, _named(using, binding_id), start, end)),
