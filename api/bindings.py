@@ -188,7 +188,8 @@ def _scheduled_health(described: ScheduleDescription, unrun: int) -> dict[str, A
         many = f"{unrun} or more" if unrun >= _MANY else str(unrun)
         return _health("late", f"has not run for {many} {'slot' if unrun == 1 else 'slots'}", **details)
     if missed:
-        return _health("ok", f"{missed} slots were older than a day when it could run again", **details)
+        were = "slot was" if missed == 1 else "slots were"
+        return _health("ok", f"{missed} {were} older than a day when it could run again", **details)
     return _health("ok", None, **details)
 
 

@@ -1,4 +1,5 @@
-"""P33: slots that came while nothing could run them are judged late, each on its own window, once."""
+"""Slots that came while nothing could run them are judged late, each on its own window, once; those that
+are too old by then are missed, and counted."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import ScheduleUpdate, ScheduleUpdateInput
 
+from activities.drift.windows import schedule_id
 from tests.e2e.drifting import Watch, custom, watch
 from tests.e2e.stack import in_process, outcomes, requirement
 from tests.servers import await_http, free_ports
@@ -57,6 +61,17 @@ async def until(moment: datetime) -> None:
     await asyncio.sleep(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
 
 
+async def catching_up_for(window: timedelta, found: Watch) -> None:
+    """Let the Schedule of that binding miss what is older."""
+
+    def changed(update: ScheduleUpdateInput) -> ScheduleUpdate:
+        update.description.schedule.policy.catchup_window = window
+        return ScheduleUpdate(schedule=update.description.schedule)
+
+    identity = schedule_id(found.stack.tenant, found.binding_id)
+    await found.stack.client.get_schedule_handle(identity).update(changed)
+
+
 @pytest.mark.timeout(400)
 async def test_p33_slots_of_an_outage_are_judged_late_each_on_its_own_window(tmp_path: Path) -> None:
     server = Temporal(tmp_path)
@@ -67,15 +82,18 @@ async def test_p33_slots_of_an_outage_are_judged_late_each_on_its_own_window(tmp
         async with in_process(home, server.address, **options) as stack:
             found = await watch(stack, custom("score", 0.0, 1.0), ["score"], cron="* * * * *")
             await found.scheduled()
+            brief = await watch(stack, custom("score", 0.0, 1.0), ["score"], cron="* * * * *")
+            await brief.scheduled()
+            await catching_up_for(timedelta(seconds=10), brief)
             # One boundary comes while no worker runs, the next while Temporal does not.
             first = minute_of(datetime.now(UTC)) + MINUTE
             await found.record([{"score": 1.5}], first - MINUTE / 2)
             await found.record([{"score": 2.5}], first + MINUTE / 2)
         await until(first + timedelta(seconds=3))
-    await until(first + MINUTE + timedelta(seconds=3))
+    await until(first + MINUTE + timedelta(seconds=11))
     with server.running():
         async with in_process(home, server.address, **options) as stack:
-            again = Watch(stack, found.uids, found.verifier, found.service, found.binding_id)
+            again, short = (replace(one, stack=stack) for one in (found, brief))
             late = await again.judged(first, first + MINUTE, timeout=120)
             scores = [
                 requirement(one, "stays")["detail"]["drift"]["features"]["score"]["score"] for one in late
@@ -86,3 +104,8 @@ async def test_p33_slots_of_an_outage_are_judged_late_each_on_its_own_window(tmp
             ends = [slot["window_end"] for slot in status["slots"]]
             assert len(ends) == len(set(ends))
             assert status["health"]["slots_missed"] == 0
+            # As for a slot of the others that is older than a day.
+            await short.judged(first)
+            missed = await short.until(lambda status: status["health"]["slots_missed"] > 0)
+            assert missed["health"]["slots_missed"] == 1
+            assert (first + MINUTE).isoformat() not in [slot["window_end"] for slot in missed["slots"]]
