@@ -25,7 +25,7 @@ from tests.e2e.drifting import (
     spc,
     watch,
 )
-from tests.e2e.stack import Stack, in_process, outcomes, requirement
+from tests.e2e.stack import Stack, card, in_process, outcomes, requirement, sibling
 from tests.receivers import Receiver, plain, receiving
 from wyrd.wire.ids import uuid7
 
@@ -219,3 +219,43 @@ async def test_samples_are_in_the_window_they_came_in_by_the_servers_clock(stack
     empty, full = await found.judged(end, end + timedelta(minutes=1))
     assert [outcomes(one) for one in (empty, full)] == [{"stays": "inconclusive"}, {"stays": "failed"}]
     assert requirement(full, "stays")["detail"]["drift"]["features"]["score"]["score"] == 7.0
+
+
+async def test_windows_are_neither_verified_nor_enqueued(stack: Stack) -> None:
+    found = await watched(stack, custom("score", 0.0, 1.0))
+    body = {
+        "verifier_card_uid": found.uids[found.verifier],
+        "card_uid": found.uids[found.service],
+        "inputs": {},
+    }
+    for answer in (await stack.http.post("/v1/verification/execute", json=body), await stack.enqueue(body)):
+        refused = (answer.status_code, answer.json()["code"])
+        assert refused == (422, "WYRD_VERIFICATION_422_INPUT_UNSUPPORTED")
+    assert (await found.status())["last_execution_id"] is None
+
+
+async def test_a_baseline_belongs_to_its_exact_version_of_the_verifier(stack: Stack) -> None:
+    """The same window drifts from one version's data and not from the other's."""
+    name = f"w{uuid7().replace('-', '')[-20:]}"
+    data = [await data_of(stack, {"a.parquet": parquet(score=numbers(1000, shift))}) for shift in (0.0, 3.0)]
+    end, verdicts = hours_ago(1), []
+    for one, version in zip(data, ("1.0.0", "1.1.0"), strict=True):
+        spec = {
+            "inputs": {"samples": {"type": "samples", "features": ["score"]}},
+            "requirements": [{"id": "stays", "statement": "it stays", "check": psi(["score"], one)}],
+        }
+        runs_on = {"kind": "schedule", "cron": "0 * * * *"}
+        entry = {"verifier": sibling("Verifier", name, version), "runs_on": runs_on}
+        desk = f"{name}-{version.replace('.', '')}"
+        uids = await stack.declare(
+            card("Verifier", name, spec, version), card("Service", desk, {"verified_by": [entry]})
+        )
+        view = await stack.http.get(f"/v1/cards/by-uid/Service/{uids[desk]}")
+        (binding_id,) = view.json()["card"]["status"]["verification"]["binding_ids"]
+        found = Watch(stack, uids, name, desk, binding_id)
+        await found.fitted()
+        await found.record(scores(numbers(200, seed=9)), end - HOUR)
+        await found.slot(end)
+        (ran,) = await found.judged(end)
+        verdicts.append(outcomes(ran)["stays"])
+    assert verdicts == ["passed", "failed"]

@@ -180,13 +180,15 @@ async def test_the_schedule_of_a_deleted_owner_goes(stack: Stack) -> None:
     assert gone.value.status is RPCStatusCode.NOT_FOUND
 
 
-async def keyed(stack: Stack, card_uid: str | None = None, slug: str | None = None) -> httpx.AsyncClient:
-    """A client of another caller: bound to a Card, or of another tenant."""
+async def keyed(
+    stack: Stack, card_uid: str | None = None, slug: str | None = None, role: Role = Role.ADMIN
+) -> httpx.AsyncClient:
+    """A client of another caller: bound to a Card, of another tenant, or of another role."""
 
     def made(connection: Any) -> str:
         tenant = stack.tenant if slug is None else make_tenant(connection, slug)
         identity = Identity(connection, tenant)
-        roles = [Role.ADMIN] if card_uid is None else [Role.SERVICE]
+        roles = [role] if card_uid is None else [Role.SERVICE]
         principal = identity.create(f"p-{uuid7()[-12:]}", roles, card_uid=card_uid)
         return identity.issue_key(principal).key
 
@@ -246,3 +248,52 @@ async def test_only_a_schedule_is_run_by_hand_and_only_over_a_span_of_time(stack
         assert answer.json()["code"] == "WYRD_VERIFICATION_400_INVALID_WINDOW", answer.text
         assert answer.json()["details"]["field"] == field
     assert (await found.status())["slots"] == []
+
+
+async def test_bindings_are_filtered_and_a_page_has_bounds(stack: Stack) -> None:
+    first, second = await watched(stack), await watched(stack)
+    await turned(second, "deactivate")
+
+    async def ids(**filters: Any) -> list[str]:
+        answer = await stack.http.get("/v1/verification/bindings", params=filters)
+        assert answer.status_code == 200, answer.text
+        return [one["binding_id"] for one in answer.json()["items"]]
+
+    for one in (first, second):
+        assert await ids(verifier_uid=one.uids[one.verifier]) == [one.binding_id]
+        assert await ids(owner_uid=one.uids[one.service]) == [one.binding_id]
+        assert await ids(subject_uid=one.uids[one.service], limit=1000) == [one.binding_id]
+    mine = {"verifier_uid": second.uids[second.verifier]}
+    assert (await ids(active=True, **mine), await ids(active=False, **mine)) == ([], [second.binding_id])
+    assert await ids(owner_uid=uuid7()) == []
+    for limit in (0, 1001):
+        answer = await stack.http.get("/v1/verification/bindings", params={"limit": limit})
+        assert answer.json()["code"] == "WYRD_REGISTRY_400_LIST_LIMIT_OUT_OF_RANGE"
+
+
+async def test_who_may_only_look_does_not_run_bindings(stack: Stack) -> None:
+    found = await watched(stack)
+    viewer = await keyed(stack, role=Role.VIEWER)
+    root = f"/v1/verification/bindings/{found.binding_id}"
+    assert (await viewer.get(root)).json()["binding_id"] == found.binding_id
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"}
+    for answer in (await viewer.post(f"{root}/run-now"), await viewer.post(f"{root}/backfill", json=span)):
+        assert (answer.status_code, answer.json()["code"]) == (403, "WYRD_PERMISSION_403_DENIED_RBAC")
+
+
+async def test_without_temporal_a_binding_is_still_shown_and_is_not_run(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await watched(stack)
+    ran = await slot_of(found)
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise RPCError("connection refused", RPCStatusCode.UNAVAILABLE, b"")
+
+    monkeypatch.setattr(ScheduleHandle, "describe", away)
+    monkeypatch.setattr(ScheduleHandle, "trigger", away)
+    status = await found.status()
+    assert health("unknown", "Temporal cannot be reached")(status)
+    assert [slot["execution_id"] for slot in status["slots"]] == [ran["execution_id"]]
+    answer = await stack.http.post(f"/v1/verification/bindings/{found.binding_id}/run-now")
+    assert (answer.status_code, answer.json()["code"]) == (503, "WYRD_SERVER_503_SERVICE_UNAVAILABLE")

@@ -110,6 +110,27 @@ def test_every_sample_is_in_one_window_and_in_no_other(desk: Desk) -> None:
     assert seen
 
 
+async def test_a_sample_is_a_record_of_one_of_the_features_about_the_subject(desk: Desk) -> None:
+    mine, second, other, elsewhere = (uuid7() for _ in range(4))
+    rows = [
+        row(mine),
+        row(mine, series="kind", num_value=None, str_value="a"),
+        row(second, series="kind", num_value=None, str_value="b"),
+        row(other, series="another feature"),
+        row(elsewhere, card_uid=uuid7()),
+    ]
+
+    def add(connection: Any) -> None:
+        Outbox(connection, desk.tenant).add([batch(rows, START)])
+
+    desk.database.write_now(add)
+    found = await window_samples(
+        *(desk.database, desk.cuts, desk.tenant, SUBJECT, ["score", "kind"], START, START + WIDTH), ["kind"]
+    )
+    assert sorted(found.record_ids) == sorted([mine, second])
+    assert found.labels("kind").tolist() == ["a", "b"]
+
+
 async def test_a_window_waits_for_samples_that_took_their_time_before_its_end(database: Database) -> None:
     """A commit may take longer than any margin; what it stores is not missed all the same."""
     tenant = await database.write(make_tenant, "acme")
