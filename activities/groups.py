@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.beating import beating
 from activities.bundle import Bundles
 from activities.starting import prepared_of
 from engine.capture import Capture
@@ -71,6 +72,10 @@ class GroupActivities:
 
     @activity.defn(name=contracts.CLOSE_GROUP)
     async def close_group(self, argument: CloseGroup) -> GroupClosed:
+        async with beating():
+            return await self._closed(argument)
+
+    async def _closed(self, argument: CloseGroup) -> GroupClosed:
         tenant = Tenant(argument.tenant_id, argument.tenant_slug)
         earlier = await self._database.read(find_execution, tenant, argument.execution_id)
         if earlier is not None:
@@ -102,9 +107,10 @@ class GroupActivities:
         judged = {row.verifier_uid for row in seen.evidence}
         captures = {uid: await self._capture(tenant, uid) for uid in judged}
         complete = await asyncio.to_thread(_with_evidence, new, spec, seen, captures)
-        if not await self._database.write(_take, tenant, argument, seen.group, complete):
-            return GroupClosed(step="wait", seconds=0.0)
+        await self._database.write(_take, tenant, argument, seen.group, complete)
         recorded = await self._database.read(find_execution, tenant, argument.execution_id)
+        if recorded is None:
+            return GroupClosed(step="wait", seconds=0.0)
         return await self._answer(tenant, recorded)
 
     @activity.defn(name=contracts.AWAIT_END)
@@ -216,14 +222,12 @@ def _too_large(size: int) -> WyrdError:
 
 def _take(
     connection: Connection, tenant: Tenant, argument: CloseGroup, seen: Group, new: NewExecution
-) -> bool:
+) -> None:
     """Record the judgement to be run, unless the group has moved on since it was looked at."""
     groups = Groups(connection, tenant)
-    if not _still(groups, argument, seen):
-        return False
-    Executions(connection, tenant).add(_named(connection, tenant, new))
-    groups.judged(argument.binding_id, argument.group_id, new.execution_id)
-    return True
+    if _still(groups, argument, seen):
+        Executions(connection, tenant).add(_named(connection, tenant, new))
+        groups.judged(argument.binding_id, argument.group_id, new.execution_id)
 
 
 def _empty(connection: Connection, tenant: Tenant, argument: CloseGroup, seen: Group) -> None:

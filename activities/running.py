@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +24,7 @@ from activities.attempts import (
     unpacked,
     with_losses,
 )
+from activities.beating import beating
 from activities.blocks import BlockRunner
 from activities.context import ExecutionContext
 from activities.known import KnownExecutions
@@ -38,7 +38,6 @@ from workflows.contracts import BlockEnded, RunBlock
 from wyrd.errors import WyrdError
 from wyrd.wire.verification import ExecutionStatus
 
-_BEAT_SECONDS = 1.0
 _LEAST_SECONDS = 1.0
 """What the wait for a trace leaves of a block's limit at least."""
 
@@ -76,7 +75,7 @@ class BlockActivities:
     async def _run_block(self, argument: RunBlock) -> BlockEnded:
         info = activity.info()
         failures = unpacked(info.heartbeat_details[0]) if info.heartbeat_details else []
-        async with _beating(failures):
+        async with beating(lambda: activity.heartbeat(packed(failures))):
             try:
                 return await self._attempted(argument, failures)
             except WyrdError as trouble:
@@ -147,22 +146,6 @@ class BlockActivities:
             non_retryable=True,
             category=ApplicationErrorCategory.BENIGN,
         )
-
-
-@contextlib.asynccontextmanager
-async def _beating(failures: list[Attempt]) -> AsyncIterator[None]:
-    """A beat a second, with the failures so far: what tells a slow block from a lost worker."""
-
-    async def beat() -> None:
-        while True:
-            activity.heartbeat(packed(failures))
-            await asyncio.sleep(_BEAT_SECONDS)
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 def _for_history(failure: BlockFailure) -> str:

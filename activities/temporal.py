@@ -153,6 +153,8 @@ def quick_worker(client: Client, activities: Sequence[Callable[..., Any]]) -> Wo
         max_cached_workflows=1000,
         max_concurrent_workflow_tasks=100,
         max_concurrent_local_activities=100,
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        default_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=_GRACE,
     )
 

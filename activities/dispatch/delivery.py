@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +10,7 @@ from sqlalchemy import Connection, Row
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.beating import beating
 from activities.dispatch.courier import RETRIED, Courier, Outcome
 from activities.dispatch.requests import DispatchRequest
 from store.caller import Tenant
@@ -34,7 +32,6 @@ from wyrd.errors import WyrdError
 MOST_ATTEMPTS = 3
 WAITS = (30.0, 120.0)
 """Seconds after the first and after the second attempt, where the provider asks for no longer."""
-_BEAT_SECONDS = 1.0
 
 
 def wait_before_next(number: int, retry_after: float | None, left: float) -> float | DispatchFault:
@@ -82,7 +79,7 @@ class DispatchActivities:
         # By Temporal's clock, which set the deadline; from here on by how much time passes here.
         until = argument.deadline - activity.info().started_time.timestamp()
         tenant = Tenant(argument.tenant_id, argument.tenant_slug)
-        async with _beating():
+        async with beating():
             row = await self._database.read(_find, tenant, argument.dispatch_id)
             if row is None:
                 raise ApplicationError("the dispatch is not recorded", type="NotRecorded", non_retryable=True)
@@ -185,22 +182,6 @@ def _answer(status: str, code: str | None, message: str | None) -> DispatchEnded
     if code is not None:
         raise _told(DispatchError(DispatchFault(code), message or ""))
     return DispatchEnded(status=status)
-
-
-@contextlib.asynccontextmanager
-async def _beating() -> AsyncIterator[None]:
-    """A beat a second: what tells a slow receiver from a lost worker."""
-
-    async def beat() -> None:
-        while True:
-            activity.heartbeat()
-            await asyncio.sleep(_BEAT_SECONDS)
-
-    task = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 def _find(connection: Connection, tenant: Tenant, dispatch_id: str) -> Row[Any] | None:

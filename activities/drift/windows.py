@@ -17,6 +17,7 @@ from temporalio import activity
 from temporalio.api.workflowservice.v1 import ListScheduleMatchingTimesRequest
 from temporalio.client import Client
 
+from activities.beating import beating
 from activities.bundle import Bundles
 from activities.starting import prepared_of
 from store.authority import require_authority
@@ -110,6 +111,10 @@ class WindowActivities:
 
     @activity.defn(name=contracts.OPEN_WINDOW)
     async def open_window(self, argument: OpenWindow) -> WindowOpened:
+        async with beating():
+            return await self._opened(argument)
+
+    async def _opened(self, argument: OpenWindow) -> WindowOpened:
         tenant = Tenant(argument.tenant_id, argument.tenant_slug)
         earlier = await self._database.read(find_execution, tenant, argument.execution_id)
         if earlier is not None:

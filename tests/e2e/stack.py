@@ -12,12 +12,14 @@ import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 
 from activities.crew import Crew
@@ -131,8 +133,23 @@ class Stack:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(handle.result(), timeout)
         found = await self.status(execution_id)
+        if found["status"] == "pending":
+            # What Wyrd itself starts is recorded first; there may have been no workflow to wait for yet.
+            await until(partial(self._is_known, handle))
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(handle.result(), timeout)
+            found = await self.status(execution_id)
         assert found["status"] in FINAL, found
         return found
+
+    async def _is_known(self, handle: WorkflowHandle[Any, Any]) -> bool:
+        try:
+            await handle.describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+        return True
 
     async def upload(self, data: bytes, format: str, filename: str | None = None) -> dict[str, Any]:
         """Put a file into the tenant's storage; its input declaration."""

@@ -15,6 +15,7 @@ from activities.relay import Relay
 from store.due_groups import Untold
 from tests.e2e.desks import Desk
 from tests.e2e.stack import Stack, largest_payload
+from workflows.contracts import HEARTBEAT_TIMEOUT
 from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -82,6 +83,17 @@ async def test_p62_no_run_of_the_workflow_grows_long_and_none_loses_a_signal(bus
     assert max(len(run.events) for run in busy.runs) < HISTORY_LIMIT
     signaled = sum(event.event_type == SIGNALED for run in busy.runs for event in run.events)
     assert signaled >= SIGNALS
+
+
+async def test_a_worker_that_dies_while_it_takes_a_group_up_is_missed_in_seconds(busy: Busy) -> None:
+    scheduled = [
+        event.activity_task_scheduled_event_attributes
+        for run in busy.runs
+        for event in run.events
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+    ]
+    assert scheduled
+    assert {one.heartbeat_timeout.ToTimedelta() for one in scheduled} == {HEARTBEAT_TIMEOUT}
 
 
 async def test_p63_a_group_of_thousands_brings_no_large_payload(busy: Busy) -> None:
