@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from bifrost.columns import CORRELATION
+from bifrost.scribe.arrow_stream import ONE_THREAD
 from bifrost.tables import StoredTable
 from store.caller import Tenant
 from store.outbox import Batch
@@ -50,12 +51,11 @@ def materialise(batch: Batch, table: StoredTable, tenant: Tenant) -> pa.RecordBa
 
 def _written(batch: Batch, table: StoredTable) -> pa.RecordBatch:
     if batch.encoding == "arrow":
-        with pa.ipc.open_stream(batch.payload) as reader:
-            read = reader.read_all().combine_chunks()
-        return pa.RecordBatch.from_arrays(
-            [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in read.columns],
-            schema=read.schema,
-        )
+        with pa.ipc.open_stream(batch.payload, options=ONE_THREAD) as reader:
+            read, schema = list(reader), reader.schema
+        if len(read) == 1:
+            return read[0]
+        return pa.concat_batches(read or [pa.RecordBatch.from_pylist([], schema=schema)])
     rows = strict_loads(batch.payload, max_depth=MAX_DEPTH)
     return rows_to_arrow(table.fields, rows, extra=CORRELATION, limits=_AS_ACCEPTED)
 
@@ -74,7 +74,9 @@ def _stamps(batch: Batch, tenant: Tenant) -> dict[str, Any]:
 def _column(written: pa.RecordBatch, field: pa.Field) -> pa.Array:
     index = written.schema.get_field_index(field.name)
     if index >= 0:
-        column = written.column(index).cast(field.type)
+        column = written.column(index)
+        if column.type != field.type:
+            column = column.cast(field.type)
     elif field.nullable:
         return pa.nulls(written.num_rows, field.type)
     else:

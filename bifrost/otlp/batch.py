@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from bifrost.otlp.faults import Rejections
 from bifrost.otlp.values import attributes, text
+from bifrost.scribe.arrow_stream import written_stream
 
 _NAMESPACE = UUID("6b1f2f4e-3d0a-5c0b-9a52-0f3a9f6f7c11")
-_IPC = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,4 @@ class Rows:
         schema = pa.schema([stored.field(name) for name in self.columns])
         columns = zip(*self.found.values(), strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema, options=_IPC) as writer:
-            writer.write_batch(batch)
-        stream: bytes = sink.getvalue().to_pybytes()
-        return stream
+        return written_stream(pa.RecordBatch.from_arrays(arrays, schema=schema))

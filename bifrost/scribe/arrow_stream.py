@@ -17,7 +17,9 @@ from wyrd.errors import Code, WyrdError
 from wyrd.wire.arrow_batches import MAX_DECODED_BYTES, require_taken, too_large
 
 _DICTIONARY, _RECORDS = 2, 3
-_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="zstd")
+# Batches come in beside others: handing a few buffers to threads costs more than it saves.
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+ONE_THREAD: Final = pa.ipc.IpcReadOptions(use_threads=False)
 _FAULTS: Final = (pa.ArrowException, OSError, ValueError, KeyError, struct.error, MemoryError)
 
 
@@ -41,7 +43,7 @@ def read_stream(stream: bytes, max_rows: int) -> Received:
         decoded, messages, compressed = _measured(stream)
         if decoded > MAX_DECODED_BYTES:
             raise too_large(decoded)
-        with pa.ipc.open_stream(stream) as reader:
+        with pa.ipc.open_stream(stream, options=ONE_THREAD) as reader:
             # Names that are not UTF-8 come out here, too.
             require_taken(reader.schema)
             batches = list(reader)

@@ -138,6 +138,9 @@ class Recorder:
 
     def stream(self, table: str) -> Stream:
         """The stream of a table, made on first use."""
+        found = self._streams.get(table)
+        if found is not None:
+            return found
         with self._lock:
             found = self._streams.get(table)
             if found is None:

@@ -73,27 +73,34 @@ def require_taken(schema: pa.Schema) -> None:
             raise _bad_column(name, f"is {str(field.type)[:80]}, which no table holds")
 
 
-_LEAVES: Final = (
-    *(types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal),
-    *(types.is_date, types.is_time, types.is_timestamp),
-    *(types.is_string, types.is_large_string, types.is_string_view),
-    *(types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+_LEAVES: Final = frozenset(
+    found.id
+    for found in (
+        *(pa.null(), pa.bool_(), pa.float16(), pa.float32(), pa.float64()),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.decimal32(1), pa.decimal64(1), pa.decimal128(1), pa.decimal256(1)),
+        *(pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.timestamp("us")),
+        *(pa.string(), pa.large_string(), pa.string_view()),
+        *(pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1)),
+    )
 )
 _LISTS: Final = (types.is_list, types.is_large_list, types.is_fixed_size_list)
 
 
 def _is_taken(found: pa.DataType) -> bool:
+    if found.id in _LEAVES:
+        return True
     if isinstance(found, pa.BaseExtensionType):
         return _is_taken(found.storage_type)
     if types.is_dictionary(found):
-        return any(one(found.value_type) for one in _LEAVES)
+        return found.value_type.id in _LEAVES
     if any(one(found) for one in _LISTS):
         return _is_taken(found.value_type)
     if types.is_struct(found):
         return all(member.name is not None and _is_taken(member.type) for member in found)
     if types.is_map(found):
         return _is_taken(found.key_type) and _is_taken(found.item_type)
-    return any(one(found) for one in _LEAVES)
+    return False
 
 
 def too_large(size: int, limit: int = MAX_DECODED_BYTES) -> WyrdError:
@@ -176,9 +183,9 @@ def _bounded(size: int) -> None:
 
 def _plain(data_type: DataType, array: pa.Array, place: Place) -> pa.Array:
     target, stored = declared_type(data_type), stored_type(data_type)
-    if not _may_become(array.type, target):
-        raise _other_type(place, array.type, str(target))
     if array.type != target:
+        if not _may_become(array.type, target):
+            raise _other_type(place, array.type, str(target))
         array = _cast(_plain_bytes(array), target, place)
     if types.is_floating(target):
         finite = pc.is_finite(array)
