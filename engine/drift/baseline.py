@@ -24,7 +24,8 @@ from engine.drift.spc import SpcFeature, fit_spc, judge_spc
 from engine.failure import ReasonKind
 from wyrd.cards.drift import CustomProfile, DistributionSignal, DriftCheck, PsiProfile, SpcProfile
 
-SIMULATED_WINDOWS = 2000
+SIMULATED_WINDOWS = 4000
+"""Enough for a rate to be within two points of the true one."""
 SIMULATED_SIZES = (100, 200, 500, 1000, 5000)
 """Window sizes, in values, at which false alarms are simulated when a baseline is fitted."""
 ALARMING = 0.05

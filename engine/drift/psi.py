@@ -222,6 +222,7 @@ def _evidence(baseline: PsiFeature, counts: Counts, values: Any) -> dict[str, An
         "baseline_values": int(baseline.counts.sum()),
         "window_values": size,
         "rare_bins": rare,
+        "epsilon": EPSILON,
     }
     if isinstance(baseline.bins, CategoryBins):
         unseen = baseline.bins.unseen(values)

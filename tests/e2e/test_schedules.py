@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from temporalio.client import ScheduleHandle
+from temporalio.client import ScheduleHandle, ScheduleOverlapPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.drift.windows import schedule_id
@@ -77,6 +77,7 @@ async def test_deactivation_pauses_a_schedule_and_reactivation_restores_it(stack
         "binding": f"tests/{found.verifier}@1.0.0 of tests/Service/{found.service}@1.0.0",
     }
     assert described.schedule.policy.catchup_window == timedelta(hours=24)
+    assert described.schedule.policy.overlap is ScheduleOverlapPolicy.ALLOW_ALL
     await turned(found, "deactivate")
     paused = await found.until(health("paused", "the owner is deprecated"))
     assert (paused["active"], paused["next_run_at"]) == (False, None)

@@ -57,6 +57,9 @@ def quantile(count: int) -> QuantileBins:
 
 def test_p23_an_empty_bin_adds_the_same_small_number_to_both_sides() -> None:
     assert score_of(np.array([0.5, 0.5]), np.array([1.0, 0.0])) == pytest.approx(11.512925465, abs=1e-9)
+    told = judge_feature("f", fit_labels(labelled(a=50, b=50)), labelled(a=100), FIXED)
+    assert told.evidence is not None
+    assert told.evidence["epsilon"] == 1e-10
 
 
 @pytest.mark.parametrize(

@@ -74,16 +74,31 @@ def test_p29_rates_of_false_alarms_agree_with_a_simulation_of_real_windows() -> 
     feature = PsiFeature(CategoryBins(list("abcde")), np.array([960, 10, 10, 10, 10, 0]))
     generator = np.random.default_rng(7)
     expected = feature.counts / feature.counts.sum()
-    for kind, size, published in (("Fixed", 100, 0.59), ("ChiSquare", 100, 0.84), ("Fixed", 200, 0.15)):
+    cases = [
+        *(("Fixed", 100, 0.59), ("ChiSquare", 100, 0.84), ("Fixed", 200, 0.15)),
+        *(("ChiSquare", 200, 0.44), ("Fixed", 500, 0.003), ("ChiSquare", 500, 0.09)),
+    ]
+    for kind, size, published in cases:
         threshold = {"kind": kind, "value": 0.2} if kind == "Fixed" else {"kind": kind, "alpha": 0.05}
         profile = psi_check("f", threshold=threshold).profile
         assert isinstance(profile, PsiProfile)
         rate = false_alarm_rate(feature, profile, size)
         limit = 0.2 if kind == "Fixed" else 9.487729036781154 / size
-        drawn = generator.multinomial(size, expected, 4000) / size + 1e-10
+        drawn = generator.multinomial(size, expected, 50_000) / size + 1e-10
         scores = ((expected + 1e-10 - drawn) * np.log((expected + 1e-10) / drawn)).sum(axis=1)
-        assert rate == pytest.approx(float((scores > limit).mean()), abs=0.03)
-        assert rate == pytest.approx(published, abs=0.03)
+        assert rate == pytest.approx(float((scores > limit).mean()), abs=0.02)
+        assert rate == pytest.approx(published, abs=0.02)
+
+
+def test_p29_bins_of_which_a_window_would_hold_fewer_than_five_are_named_beside_the_rate() -> None:
+    check = psi_check("label", categorical=["label"])
+    labels = ["a"] * 960 + [label for label in "bcde" for _ in range(10)]
+    baseline = fit(check, window("label", labels))
+    for size, rare in ((400, [1, 2, 3, 4]), (500, [])):
+        told = judge(check, baseline, window("label", ["a"] * size)).features[0].evidence
+        assert told is not None
+        assert told["rare_bins"] == rare
+        assert told["false_alarm_rate"] == pytest.approx(0.012 if rare else 0.003, abs=0.02)
 
 
 def test_p29_thresholds_that_cry_wolf_are_warned_about() -> None:
