@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from activities.files import FileShelf
+from engine.failure import BlockFailure, ReasonKind
 from tests.e2e.drifting import (
     HOUR,
     Watch,
@@ -197,3 +201,28 @@ async def test_a_verifier_that_nothing_binds_is_fitted_too_and_only_once(stack: 
     assert first["requirements"]["chart"]["false_alarms"] == {}
     assert (await stack.declare(card("Verifier", name, spec))) == uids
     assert await alone.baseline() == first
+
+
+async def test_storage_that_is_away_delays_a_fit_and_does_not_fail_it(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says nothing of the data; data that were changed in it do."""
+    opened = FileShelf.open
+    faults = [BlockFailure(ReasonKind.EVIDENCE_UNREADABLE, "the storage is away", retryable=True)]
+
+    @asynccontextmanager
+    async def away(self: FileShelf, *arguments: Any) -> AsyncIterator[Path]:
+        if faults:
+            raise faults.pop()
+        async with opened(self, *arguments) as path:
+            yield path
+
+    monkeypatch.setattr(FileShelf, "open", away)
+    data = await data_of(stack, {"a.parquet": parquet(score=numbers(100))})
+    found = await watch(stack, psi(["score"], data), ["score"])
+    assert (await found.fitted())["status"] == "ready"
+    assert faults == []
+    faults.append(BlockFailure(ReasonKind.DIGEST_MISMATCH, "the stored file has another digest"))
+    other = await watch(stack, psi(["score"], data), ["score"])
+    assert (await other.fitted("failed"))["error"] == "stays: the stored file has another digest"
+    assert faults == []
