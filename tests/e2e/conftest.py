@@ -24,7 +24,7 @@ def temporal() -> Iterator[str]:
 def prompt_schedules() -> Iterator[None]:
     """Schedules follow their bindings within moments: many tests wait for one to be there or to pause."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("activities.schedules.EVERY_SECONDS", 0.1)
+        patch.setattr("activities.schedules.EVERY_SECONDS", 0.25)
         yield
 
 
