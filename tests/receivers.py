@@ -45,14 +45,14 @@ class Answer:
 
 
 HANG = "hang"
-"""Read the request, then say nothing."""
+"""Read the request, then say nothing until the sender hangs up."""
 CLOSE = "close"
 """Read the request, then close the connection: accepted, and the answer lost."""
 ENDLESS = "endless"
 """Answer 200, and never stop sending the body."""
 
 Behaviour = Answer | str
-Playing = Callable[[Received], Answer]
+Playing = Callable[[Received], Behaviour]
 
 
 class Receiver:
@@ -129,20 +129,21 @@ class Receiver:
         async with self._arrived:
             self.received.append(got)
             self._arrived.notify_all()
-        behaviour = self._next.popleft() if self._next else self._always
+        behaviour = self._next.popleft() if self._next else self._always or self._playing(got)
         if behaviour == CLOSE:
             return
         if behaviour == HANG:
-            await asyncio.Event().wait()
+            await reader.read()
+            return
         if behaviour == ENDLESS:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
             while True:
                 writer.write(b"x" * 4096)
                 await writer.drain()
-        answer = behaviour if isinstance(behaviour, Answer) else self._playing(got)
-        told = {"content-length": str(len(answer.body)), "connection": "close", **answer.headers}
+        assert isinstance(behaviour, Answer)
+        told = {"content-length": str(len(behaviour.body)), "connection": "close", **behaviour.headers}
         lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
-        writer.write(f"HTTP/1.1 {answer.status} Told\r\n{lines}\r\n".encode("latin-1") + answer.body)
+        writer.write(f"HTTP/1.1 {behaviour.status} Told\r\n{lines}\r\n".encode("latin-1") + behaviour.body)
         await writer.drain()
 
 

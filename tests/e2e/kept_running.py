@@ -1,4 +1,4 @@
-"""An API and a worker over one home and one Temporal server, each started again whenever it dies.
+"""A Temporal server, an API and a worker over one home, each started again whenever it dies.
 
 As an init system keeps them, without `wyrd up`'s growing pauses: a test that kills one thirty times
 would wait for those most of its time.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -22,14 +23,20 @@ from typing import TypeVar
 import httpx
 import psutil
 
-from tests.servers import temporal_server
 from wyrd.up.ports import LOOPBACK, Ports
-from wyrd.up.rooms import Rooms
+from wyrd.up.rooms import Rooms, temporal_binary, temporal_server
 
 T = TypeVar("T")
 
-# A lease outlives the process that held it: it is waited out, here for two seconds and not for 120.
-_WORKER = "from bifrost.scribe import lease; lease.LEASE_SECONDS = 2.0; import worker; worker.main()"
+# A lease outlives the process that held it: it is waited out, here for two seconds and not for 120. And
+# no model is called, so no start loads the library for it, which would take two seconds of a core.
+_WORKER = """
+from bifrost.scribe import lease
+from gateway import library
+import worker
+lease.LEASE_SECONDS, library.load = 2.0, lambda: None
+worker.main()
+"""
 
 
 def eventually(look: Callable[[], T | None], what: str, seconds: float = 60.0) -> T:
@@ -53,14 +60,17 @@ class Kept(threading.Thread):
         self._stopping = False
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._log = folder / f"{name}.log"
+        self._began = 0
         self.starts = 0
 
     def run(self) -> None:
-        with (self._folder / f"{self.name}.log").open("ab") as log:
+        with self._log.open("ab") as log:
             while True:
                 with self._lock:
                     if self._stopping:
                         return
+                    self._began = self._log.stat().st_size
                     self._process = subprocess.Popen(
                         self._command,
                         stdin=subprocess.DEVNULL,
@@ -84,6 +94,12 @@ class Kept(threading.Thread):
                 return False
             process.kill()
             return True
+
+    def said(self, text: str) -> bool:
+        """Whether the process that runs now has written that."""
+        with self._lock, self._log.open("rb") as log:
+            log.seek(self._began)
+            return text.encode() in log.read()
 
     def children(self, mark: str) -> list[psutil.Process]:
         """The children of the process whose command lines hold `mark`."""
@@ -110,12 +126,44 @@ class Kept(threading.Thread):
             self.join()
 
 
-class Service:
-    """What the two processes are, and where."""
+class Pace:
+    """Counts what is sent, and lets no sender run ahead of a kill: each happens among requests."""
 
-    def __init__(self, home: Path, url: str, api: Kept, worker: Kept) -> None:
+    AHEAD = 6
+
+    def __init__(self, places: list[int]) -> None:
+        self._places = places
+        self._sent = self._killed = 0
+        self._moved = threading.Condition()
+
+    def send(self) -> None:
+        with self._moved:
+            self._sent += 1
+            self._moved.notify_all()
+            assert self._moved.wait_for(lambda: self._sent < self._next + self.AHEAD, 120), "no kill came"
+
+    @property
+    def _next(self) -> int:
+        return self._places[self._killed] if self._killed < len(self._places) else sys.maxsize
+
+    def await_place(self) -> None:
+        """Until so much was sent that the next kill is due."""
+        with self._moved:
+            assert self._moved.wait_for(lambda: self._sent >= self._next, 120), "nothing is sent any more"
+
+    def killed(self) -> None:
+        with self._moved:
+            self._killed += 1
+            self._moved.notify_all()
+
+
+class Service:
+    """What the three processes are, and where."""
+
+    def __init__(self, home: Path, url: str, temporal: Kept, api: Kept, worker: Kept) -> None:
         self.home = home
         self.url = url
+        self.temporal = temporal
         self.api = api
         self.worker = worker
 
@@ -152,33 +200,45 @@ class Service:
 def kept_running(folder: Path, **settings: str) -> Iterator[Service]:
     """A service that is ready; `settings` are added to its environment."""
     rooms, ports, home = Rooms.find(), Ports(), folder / "home"
-    port = ports.any()
+    port, temporal_port = ports.any(), ports.any()
     url = f"http://{LOOPBACK}:{port}"
-    with temporal_server() as temporal:
-        environment = rooms.environment(
-            {
-                "WYRD_HOME": str(home),
-                "WYRD_HOST": LOOPBACK,
-                "WYRD_PORT": str(port),
-                "WYRD_GRPC_PORT": str(ports.any()),
-                "WYRD_TEMPORAL_ADDRESS": temporal,
-                "WYRD_DEV_KEY": "true",
-                **settings,
-            }
-        )
-        api = Kept("api", rooms.serve(LOOPBACK, port), environment, folder)
-        worker = Kept("worker", [sys.executable, "-c", _WORKER], environment, folder)
-        service = Service(home, url, api, worker)
-        try:
-            api.start()
-            eventually(service.ready, "the API")
-            worker.start()
-            yield service
-            codes = {kept.name: kept.stop() for kept in (worker, api)}
-            # uvicorn stops in order, and then ends by the signal that told it to.
-            assert set(codes.values()) <= {0, -signal.SIGTERM}, (codes, service.told())
-        finally:
-            for kept in (worker, api):
-                if kept.is_alive():
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        kept.stop()
+    environment = rooms.environment(
+        {
+            "WYRD_HOME": str(home),
+            "WYRD_HOST": LOOPBACK,
+            "WYRD_PORT": str(port),
+            "WYRD_GRPC_PORT": str(ports.any()),
+            "WYRD_TEMPORAL_ADDRESS": f"{LOOPBACK}:{temporal_port}",
+            "WYRD_DEV_KEY": "true",
+            **settings,
+        }
+    )
+    database = folder / "temporal.db"
+    server = temporal_server(temporal_binary(), LOOPBACK, temporal_port, ports.any(), database)
+    temporal = Kept("temporal", server, environment, folder)
+    api = Kept("api", rooms.serve(LOOPBACK, port), environment, folder)
+    worker = Kept("worker", [sys.executable, "-c", _WORKER], environment, folder)
+    service = Service(home, url, temporal, api, worker)
+    try:
+        temporal.start()
+        eventually(lambda: _listens(temporal_port), "the Temporal server")
+        api.start()
+        eventually(service.ready, "the API")
+        worker.start()
+        yield service
+        codes = {kept.name: kept.stop() for kept in (worker, api)}
+        # uvicorn stops in order, and then ends by the signal that told it to.
+        assert set(codes.values()) <= {0, -signal.SIGTERM}, (codes, service.told())
+    finally:
+        for kept in (worker, api, temporal):
+            if kept.is_alive():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    kept.stop()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 
-from tests.e2e.kept_running import Service, eventually, kept_running
+from tests.e2e.kept_running import Pace, Service, eventually, kept_running
 from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.timeout(300)
@@ -40,37 +40,6 @@ Rows = dict[str, list[str]]
 def service(tmp_path: Path) -> Iterator[Service]:
     with kept_running(tmp_path, WYRD_PUBLISH_ROWS="200", WYRD_PUBLISH_SECONDS="0.5") as service:
         yield service
-
-
-class Pace:
-    """Counts what is sent, and lets no producer run ahead of a kill: each happens among requests."""
-
-    AHEAD = 6
-
-    def __init__(self, places: list[int]) -> None:
-        self._places = places
-        self._sent = self._killed = 0
-        self._moved = threading.Condition()
-
-    def send(self) -> None:
-        with self._moved:
-            self._sent += 1
-            self._moved.notify_all()
-            assert self._moved.wait_for(lambda: self._sent < self._next + self.AHEAD, 120), "no kill came"
-
-    @property
-    def _next(self) -> int:
-        return self._places[self._killed] if self._killed < len(self._places) else sys.maxsize
-
-    def await_place(self) -> None:
-        """Until so much was sent that the next kill is due."""
-        with self._moved:
-            assert self._moved.wait_for(lambda: self._sent >= self._next, 120), "nothing is sent any more"
-
-    def killed(self) -> None:
-        with self._moved:
-            self._killed += 1
-            self._moved.notify_all()
 
 
 class Producer(threading.Thread):
