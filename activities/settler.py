@@ -31,11 +31,14 @@ from store.leases import hold, release
 from store.submission_keys import forget_keys
 from wyrd.errors import Code, WyrdError
 from wyrd.wire.ids import uuid7
-from wyrd.wire.verification import ExecutionStatus
+from wyrd.wire.verification import ExecutionSource, ExecutionStatus
 
 EVERY_SECONDS = 5.0
 SETTLED_AGE = timedelta(seconds=2)
 """Executions younger than this are left alone: their start may be under way."""
+WORKFLOW_STARTED_AGE = timedelta(minutes=2)
+"""The same for those that the workflow of a group or a window starts, which is behind with it when
+thousands are due at once: starting them for it would double the work at the worst moment."""
 
 _LEASE = "settler"
 _AWAY = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED)
@@ -62,6 +65,13 @@ _ENDS: dict[WorkflowExecutionStatus, tuple[ExecutionStatus, Code | None, str]] =
         "the workflow completed, but its result is not recorded",
     ),
 }
+
+
+def is_settled_now(row: Any) -> bool:
+    """Whether an open execution is old enough to be settled."""
+    by_workflow = row.source in (ExecutionSource.GROUP.value, ExecutionSource.SCHEDULE.value)
+    late = WORKFLOW_STARTED_AGE if by_workflow and not row.acknowledged else SETTLED_AGE
+    return bool(utc_now() - row.created_at > late)
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,7 @@ class Settler:
         neither must one that cannot be settled.
         """
         rows = await self.database.read(_open_rows, after)
-        for row in rows:
+        for row in filter(is_settled_now, rows):
             try:
                 await self.settle(Tenant(row.tenant_id, row.workflow_id.partition("/")[0]), row)
             except RPCError as error:

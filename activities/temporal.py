@@ -150,8 +150,9 @@ def quick_worker(client: Client, activities: Sequence[Callable[..., Any]]) -> Wo
         workflows=list(WORKFLOWS),
         activities=list(activities),
         workflow_runner=workflow_runner(),
-        max_cached_workflows=1000,
-        max_concurrent_workflow_tasks=100,
+        max_cached_workflows=2000,
+        # More at once would be no faster, but each slower than its time-out when thousands are due.
+        max_concurrent_workflow_tasks=40,
         max_concurrent_local_activities=100,
         max_heartbeat_throttle_interval=timedelta(seconds=1),
         default_heartbeat_throttle_interval=timedelta(seconds=1),

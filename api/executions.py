@@ -12,13 +12,13 @@ from sqlalchemy import Connection
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.settler import SETTLED_AGE, Settler
+from activities.settler import Settler, is_settled_now
 from api.dispatches import dispatch_documents
 from api.links import workflow_url
 from api.plots import drift_picture
 from cards.graph import readable_by
 from store.caller import Caller, Permission
-from store.database import Database, utc_now
+from store.database import Database
 from store.execution_lists import execution_page
 from store.executions import Executions
 from store.settings import Settings
@@ -57,7 +57,7 @@ class ExecutionReads:
         An execution that has been open for a while is settled first, as far as Temporal answers.
         """
         row = await self._row(caller, execution_id)
-        if row.ended_at is None and utc_now() - row.created_at > SETTLED_AGE:
+        if row.ended_at is None and is_settled_now(row):
             row = await self._settle(caller, row)
         return await self._document(caller, row)
 

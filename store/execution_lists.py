@@ -93,6 +93,7 @@ def open_executions(
             executions.c.tenant_id,
             executions.c.execution_id,
             executions.c.workflow_id,
+            executions.c.source,
             executions.c.acknowledged,
             executions.c.timeout_seconds,
             executions.c.created_at,
