@@ -38,7 +38,7 @@ async def _bare(address: str, count: int) -> dict[str, float]:
         return {"p50_ms": statistics.median(latencies) * 1000, "per_second": await _rate(one, count)}
 
 
-async def _ours(target: Target, count: int) -> dict[str, float]:
+async def ours(target: Target, count: int) -> dict[str, float]:
     async with aiohttp.ClientSession(target.api, headers=target.headers) as http:
 
         async def one() -> float:
@@ -109,7 +109,7 @@ def measure(rounds: int = 3, count: int = 200) -> dict[str, Any]:
     with stack() as target:
 
         async def all_rounds() -> list[tuple[dict[str, float], dict[str, float]]]:
-            return [(await _ours(target, count), await _bare(target.temporal, count)) for _ in range(rounds)]
+            return [(await ours(target, count), await _bare(target.temporal, count)) for _ in range(rounds)]
 
         found = asyncio.run(all_rounds())
     ours = {name: statistics.median(pair[0][name] for pair in found) for name in ("p50_ms", "per_second")}
