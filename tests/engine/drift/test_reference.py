@@ -111,8 +111,8 @@ def test_psi_of_numbers_and_of_categories(
     places = [np.digitize(values, edges, right=True) for values in (x, y)]
     numeric = [np.bincount(place, minlength=len(edges) + 1) for place in places]
     agree(report["features"]["x"], numeric[0], numeric[1], limit)
-    if report["features"]["x"]["evidence"] is not None:
-        bins = report["features"]["x"]["evidence"]["bins"]
+    if (evidence := report["features"]["x"].get("evidence")) is not None:
+        bins = evidence["bins"]
         assert [one["above"] for one in bins] == [None, *edges.tolist()]
         assert [one["up_to"] for one in bins] == [*edges.tolist(), None]
 
