@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +17,15 @@ class Desk:
     verifiers: dict[str, dict[str, Any]]
 
 
-def _verifier(peer: Peer, name: str, inputs: dict[str, Any], version: str = "1.0.0") -> dict[str, Any]:
-    return peer.store("Verifier", name, {"inputs": inputs, "requirements": []}, version=version)
+def _verifier(
+    peer: Peer,
+    name: str,
+    inputs: dict[str, Any],
+    checks: Sequence[dict[str, Any]] = (),
+    version: str = "1.0.0",
+) -> dict[str, Any]:
+    requirements = [{"id": f"r{number}", "check": check} for number, check in enumerate(checks)]
+    return peer.store("Verifier", name, {"inputs": inputs, "requirements": requirements}, version=version)
 
 
 def stored_desk(peer: Peer) -> Desk:
@@ -35,7 +43,20 @@ def stored_desk(peer: Peer) -> Desk:
                 "note": {"type": "json", "required": False},
             },
         ),
-        "drift": _verifier(peer, "drift", {"scores": {"type": "samples", "features": ["score"]}}),
+        "drift": _verifier(
+            peer,
+            "drift",
+            {"scores": {"type": "samples", "features": ["score", "charted", "measured", "named"]}},
+            [
+                {
+                    "kind": "drift",
+                    "on": "inputs.scores",
+                    "signal": {"kind": "Distribution", "features": ["charted", "named"]},
+                    "profile": {"kind": "Psi", "categorical_features": ["named"]},
+                },
+                {"kind": "drift", "on": "inputs.scores", "signal": {"kind": "Metric", "name": "measured"}},
+            ],
+        ),
         "group": _verifier(peer, "group", {"turns": "verifiers.polite.inputs.answer"}),
         "polite-2": _verifier(peer, "polite", {"answer": {"type": "json"}}, version="2.0.0"),
     }

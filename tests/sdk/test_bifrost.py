@@ -280,9 +280,11 @@ class TestRuns:
         run = state.run(session_id="01890a5d-ac96-774b-bcce-b302099a8057")
         assert run.observe.submit("drift", {"score": 0.4}) == Recorded()
         assert isinstance(run.observe.submit("drift", scores={"score": "high"}), Recorded)
+        run.observe.submit("drift", {"named": "a"})
         state.shutdown()
         (sent,) = tables.requests("POST", f"{SAMPLES}/batches")
-        first, second = rows_of(sent)
+        first, second, third = rows_of(sent)
+        assert (third["series"], third["num_value"], third["str_value"]) == ("named", None, "a")
         assert (first["series"], first["num_value"], first["str_value"]) == ("score", 0.4, "0.4")
         assert (second["num_value"], second["str_value"]) == (None, "high")
         assert first["record_id"] < second["record_id"]
@@ -301,6 +303,8 @@ class TestRuns:
             ({"score": float("inf")}, Code.VERIFICATION_422_INPUT_INCOMPATIBLE),
             ({"score": 10**400}, Code.VERIFICATION_422_INPUT_INCOMPATIBLE),
             ({"score": [0.4]}, Code.VERIFICATION_422_INPUT_INCOMPATIBLE),
+            ({"charted": "0.4"}, Code.VERIFICATION_422_INPUT_INCOMPATIBLE),
+            ({"measured": "high"}, Code.VERIFICATION_422_INPUT_INCOMPATIBLE),
             ({}, Code.VERIFICATION_400_INPUT_INVALID),
             (0.4, Code.VERIFICATION_400_INPUT_INVALID),
         ],

@@ -67,7 +67,7 @@ def sample_rows(
     named: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """One row a measured feature, under one record id a slot. A slot takes a mapping of features to
-    numbers or text.
+    numbers, or to text where no check of the Verifier reads the feature as a number.
 
     Errors: SPEC_400_VALIDATION, VERIFICATION_400_INPUT_INVALID for an unknown slot or another value,
     VERIFICATION_422_INPUT_INCOMPATIBLE for features or types that do not fit.
@@ -82,12 +82,15 @@ def sample_rows(
         if not isinstance(value, Mapping):
             raise invalid(slot, f"a samples slot takes features with values, not {type(value).__name__}")
         features = tuple(declared.get("features") or ())
+        numeric = _numeric_features(verifier, slot)
         # What was measured together is one record: a check of several features judges whole records.
         record_id = uuid7()
         for feature, measured in value.items():
             if feature not in features:
                 raise _unfit(slot, str(feature), f"the slot measures {', '.join(features)}")
             number, text = _value(slot, feature, measured)
+            if number is None and feature in numeric:
+                raise _unfit(slot, feature, "its checks read a number, and this is text")
             rows.append(
                 {
                     "record_id": record_id,
@@ -106,6 +109,27 @@ def sample_rows(
             reason="no sample",
         )
     return rows
+
+
+def _numeric_features(verifier: CardEnvelope, slot: str) -> set[str]:
+    """The features of a samples slot that some check reads as numbers: one value of text among them
+    would leave the whole window unjudged."""
+    found: set[str] = set()
+    for requirement in verifier.spec.get("requirements") or ():
+        check = requirement.get("check") if isinstance(requirement, Mapping) else None
+        if (
+            not isinstance(check, Mapping)
+            or check.get("kind") != "drift"
+            or check.get("on") != f"inputs.{slot}"
+        ):
+            continue
+        signal, profile = check.get("signal") or {}, check.get("profile") or {}
+        if signal.get("kind") == "Metric":
+            found.add(signal["name"])
+        else:
+            categorical = profile.get("categorical_features") or ()
+            found.update(one for one in signal.get("features") or () if one not in categorical)
+    return found
 
 
 def _value(slot: str, feature: str, measured: Any) -> tuple[float | None, str]:

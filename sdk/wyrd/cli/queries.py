@@ -168,7 +168,21 @@ def _plain(value: Any) -> str:
 
 
 def _type(given: Any) -> str:
-    return given if isinstance(given, str) else json.dumps(given)
+    """A column's type in one line, such as `Timestamp(Microsecond, +00:00)` or `List(Utf8)`."""
+    if isinstance(given, str):
+        return given
+    [(name, of)] = given.items()
+    if isinstance(of, list):
+        parts = [f"{one['name']} {_type(one['data_type'])}" for one in of]
+    elif "data_type" in of:
+        parts = [_type(of["data_type"])]
+    else:
+        parts = [
+            _type(one["data_type"]) if isinstance(one, dict) else str(one)
+            for one in of.values()
+            if one is not None
+        ]
+    return f"{name}({', '.join(parts)})"
 
 
 def _point_at(error: WyrdError, statement: str) -> None:
