@@ -131,8 +131,9 @@ def _start_weed(
 
 
 @contextmanager
-def temporal_server() -> Iterator[str]:
-    """The address of a Temporal development server that keeps nothing."""
+def temporal_server(**configuration: int) -> Iterator[str]:
+    """The address of a Temporal development server that keeps nothing. `configuration`: its dynamic values,
+    with `__` for the dots of their names."""
     folder = Path(tempfile.mkdtemp(prefix="wyrd-temporal-"))
     port, http, metrics = free_ports(3)
     command = [
@@ -140,6 +141,8 @@ def temporal_server() -> Iterator[str]:
         *("server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "error"),
         *("--port", str(port), "--http-port", str(http), "--metrics-port", str(metrics)),
     ]
+    for name, value in configuration.items():
+        command += ["--dynamic-config-value", f"{name.replace('__', '.')}={value}"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=folder)
         try:

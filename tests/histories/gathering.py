@@ -12,11 +12,14 @@ from temporalio.client import WorkflowHistory
 
 from activities.bundle import Bundles
 from activities.groups import GroupActivities
+from activities.relay import Relay
 from activities.settler import Settler
 from store.clock import shifted
+from store.due_groups import Untold
 from store.executions import find_execution
 from tests.e2e.desks import Desk
 from tests.e2e.stack import Stack, in_process
+from tests.servers import temporal_server
 from workflows.contracts import GroupClosed
 
 Write = Callable[[Path, WorkflowHistory], None]
@@ -57,6 +60,24 @@ async def gathering(folder: Path, home: Path, temporal: str, write: Write) -> No
         finally:
             GroupActivities._answer = unpatched  # type: ignore[method-assign]
         write(folder / "group_settled.json", await _ended(settled, "settled"))
+
+
+async def continuing(folder: Path, home: Path, write: Write) -> None:
+    """A run that continues as new because of many signals, on a server that suggests it early: what the
+    server suggested is part of the history."""
+    with temporal_server(limit__historyCount__suggestContinueAsNew=30) as temporal:
+        async with in_process(home, temporal) as stack:
+            desk = await Desk.of(stack, 3)
+            relay, handle = Relay(stack.services.database, stack.client), desk.workflow("continued")
+            first: str | None = None
+            for number in range(12):
+                due_at = await desk.turn("continued", number)
+                await relay._tell(Untold(stack.tenant, desk.binding.binding_id, "continued", due_at))
+                first = first or (await handle.describe()).run_id
+            await desk.quiet()
+            await handle.result()
+            begun = stack.client.get_workflow_handle(handle.id, run_id=first)
+            write(folder / "group_continued.json", await begun.fetch_history())
 
 
 async def _ended(desk: Desk, group_id: str) -> WorkflowHistory:

@@ -26,7 +26,7 @@ from tests.e2e.stack import (
     judged,
     sibling,
 )
-from tests.histories.gathering import gathering
+from tests.histories.gathering import continuing, gathering
 from tests.histories.watching import watching
 from tests.receivers import Answer, plain, receiving
 from tests.servers import temporal_server
@@ -212,11 +212,12 @@ async def record(folder: Path) -> None:
                 for scenario in scenarios:
                     execution_id = await scenario(stack, provider)
                     write(folder / f"{scenario.__name__}.json", await stack.history(execution_id))
-        for name in ("reacting", "watching", "gathering"):
+        for name in ("reacting", "watching", "gathering", "continuing"):
             (Path(home) / name).mkdir()
         await reacting(folder, Path(home) / "reacting", temporal)
         await watching(folder, Path(home) / "watching", temporal, write)
         await gathering(folder, Path(home) / "gathering", temporal, write)
+        await continuing(folder, Path(home) / "continuing", write)
 
 
 if __name__ == "__main__":

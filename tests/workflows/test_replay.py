@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
@@ -49,6 +50,10 @@ def test_there_are_histories() -> None:
         "window_not_ready",
         "baseline",
         "baseline_failed",
+        "group",
+        "group_dropped",
+        "group_settled",
+        "group_continued",
     }
 
 
@@ -57,7 +62,7 @@ async def test_a_recorded_history_replays(path: Path) -> None:
     await replayer().replay_workflow(read(path))
 
 
-@pytest.mark.parametrize("name", ["group", "group_dropped", "group_settled"])
+@pytest.mark.parametrize("name", ["group", "group_dropped", "group_settled", "group_continued"])
 async def test_p67_a_change_that_is_not_staged_does_not_replay(name: str) -> None:
     (path,) = [path for path in HISTORIES if path.stem == name]
     changed = Replayer(
@@ -67,6 +72,11 @@ async def test_p67_a_change_that_is_not_staged_does_not_replay(name: str) -> Non
     )
     with pytest.raises(NondeterminismError):
         await changed.replay_workflow(read(path))
+
+
+def test_p67_a_history_of_a_group_that_continues_as_new_is_among_them() -> None:
+    (path,) = [path for path in HISTORIES if path.stem == "group_continued"]
+    assert read(path).events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
