@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +15,7 @@ from temporalio.client import WorkflowHandle
 from activities.relay import group_workflow_id
 from store.bindings import Bindings
 from store.executions import EndedRow, NewExecution, record_ended
-from store.groups import Group, GroupBinding, Groups
+from store.groups import Group, GroupBinding, Groups, GroupsSeen
 from store.tables.groups import groups
 from tests.e2e.stack import Stack, asserting, card, sibling
 from wyrd.wire.ids import uuid7
@@ -65,6 +65,22 @@ class Desk:
 
     async def turn(self, group_id: str, number: int) -> datetime:
         """Record a turn with its result; when the group is due now."""
+
+        def recorded(connection: Connection) -> datetime:
+            record_ended(connection, [self._row(group_id, number)])
+            found = Groups(connection, self.stack.tenant).find(self.binding.binding_id, group_id)
+            assert found is not None
+            assert found.due_at is not None
+            return found.due_at
+
+        return await self.stack.services.database.write(recorded)
+
+    async def turns(self, told: Iterable[tuple[str, int]]) -> None:
+        """Record turns of many groups in one transaction, so that all of them fall quiet together."""
+        rows = [self._row(group_id, number) for group_id, number in told]
+        await self.stack.services.database.write(record_ended, rows)
+
+    def _row(self, group_id: str, number: int) -> EndedRow:
         at = datetime.now(UTC)
         new = NewExecution(
             execution_id=uuid7(),
@@ -84,7 +100,7 @@ class Desk:
             created_at=at,
         )
         result = {"outcome": {"requirements": [{"id": "some", "outcome": "passed"}]}}
-        row = EndedRow(
+        return EndedRow(
             self.stack.tenant,
             new,
             ExecutionStatus.COMPLETED,
@@ -93,15 +109,6 @@ class Desk:
             result=json.dumps(result),
             groups=[self.binding],
         )
-
-        def recorded(connection: Connection) -> datetime:
-            record_ended(connection, [row])
-            found = Groups(connection, self.stack.tenant).find(self.binding.binding_id, group_id)
-            assert found is not None
-            assert found.due_at is not None
-            return found.due_at
-
-        return await self.stack.services.database.write(recorded)
 
     async def quiet(self) -> None:
         """Wait until nothing is due and everything that was taken up has been judged."""
@@ -127,6 +134,11 @@ class Desk:
         )
         assert found is not None
         return found
+
+    async def seen(self) -> GroupsSeen:
+        return await self.stack.services.database.read(
+            lambda connection: Groups(connection, self.stack.tenant).seen(self.binding.binding_id)
+        )
 
     async def last(self, group_id: str) -> dict[str, Any]:
         """The document of its last judgement."""
