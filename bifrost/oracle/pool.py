@@ -41,7 +41,8 @@ class Pool:
         try:
             process = None
             while self._idle and process is None:
-                process = self._idle.pop()
+                # The one that came back first: the last one may still be making its next engine.
+                process = self._idle.pop(0)
                 if not process.alive:
                     self._aside(process.end())
                     process = None
