@@ -37,6 +37,8 @@ class Clients:
     work: list[Submit]
     turns: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     failing: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    """Conversations of which a turn was recorded and withdrawn, since Temporal was away for too long."""
 
     def run(self) -> None:
         self._left: Iterator[Submit] = iter(self.work)
@@ -78,6 +80,8 @@ class Clients:
                 continue
             if answer.status_code != 503:
                 break
+            if answer.json()["code"] == "WYRD_SERVER_503_SERVICE_UNAVAILABLE":
+                self.refused.add(submit.group)
             pause.wait(0.05)
         assert answer.status_code == 202, answer.text
         execution_id: str = answer.json()["execution_id"]

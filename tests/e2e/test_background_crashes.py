@@ -144,11 +144,11 @@ def crashed(service: Service, hook: Receiver) -> Clients:
         sending = threads.submit(clients.run)
         for victim in victims:
             clients.pace.await_place()
-            eventually(partial(slain, kinds[victim]), f"a process to kill: {victim}", 60)
+            eventually(partial(slain, kinds[victim]), f"a process to kill: {victim}", 120)
             clients.pace.killed()
         sending.result()
     for kind, kept in kinds.items():
-        eventually(partial(slain, kept), f"a process to kill: {kind}", 60)
+        eventually(partial(slain, kept), f"a process to kill: {kind}", 120)
     eventually(lambda: service.ask_sql(UNFINISHED) == [(0, 0, 0)], "the end of everything", 240)
     eventually(service.ready, "the API")
     return clients
@@ -224,6 +224,9 @@ async def test_every_conversation_is_judged_over_exactly_its_acknowledged_turns(
 
 async def test_no_conversation_is_judged_again_without_new_evidence(found: Found) -> None:
     for conversation, judgements in found.judgements.items():
+        if conversation in found.clients.refused:
+            # What was evidence until its start was refused is none any more: that may be judged once more.
+            continue
         seen = []
         for one in judgements:
             assert one["status"] == "completed", one
@@ -268,15 +271,10 @@ async def test_every_dispatch_was_heard_and_its_repeats_are_the_same(found: Foun
     assert set(heard) == set(found.dispatches)
     assert max(len(requests) for requests in heard.values()) > 1
     for dispatch_id, requests in heard.items():
-        told = {
-            (
-                one.method,
-                one.target,
-                one.body,
-                *sorted(one.headers.items() - {("wyrd-attempt", one.headers["wyrd-attempt"])}),
-            )
-            for one in requests
-        }
+        told, attempts = set(), []
+        for one in requests:
+            headers = dict(one.headers)
+            attempts.append(headers.pop("wyrd-attempt"))
+            told.add((one.method, one.target, one.body, tuple(headers.items())))
         assert len(told) == 1, (dispatch_id, told)
-        attempts = [one.headers["wyrd-attempt"] for one in requests]
         assert len(set(attempts)) == len(attempts)
