@@ -102,7 +102,8 @@ class GroupActivities:
         except WyrdError as error:
             if error.status >= 500:
                 raise
-            await self._database.write(_drop, tenant, argument, seen.group, new, error)
+            workflow_id = activity.info().workflow_id
+            await self._database.write(_drop, tenant, argument, seen.group, new, error, workflow_id)
             return GroupClosed()
         judged = {row.verifier_uid for row in seen.evidence}
         captures = {uid: await self._capture(tenant, uid) for uid in judged}
@@ -243,11 +244,14 @@ def _drop(
     seen: Group,
     new: NewExecution,
     error: WyrdError,
+    workflow_id: str,
 ) -> None:
     """Record why the group is not judged, and drop it: its next evidence schedules it again."""
     groups = Groups(connection, tenant)
     if _still(groups, argument, seen):
-        Executions(connection, tenant).add_errored(_named(connection, tenant, new), error)
+        Executions(connection, tenant).add_errored(
+            _named(connection, tenant, new), error, workflow_id=workflow_id
+        )
         groups.judged(argument.binding_id, argument.group_id, new.execution_id)
 
 

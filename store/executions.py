@@ -125,11 +125,12 @@ class Executions:
             self.connection.execute(insert_or_nothing(self.connection, executions).values(**row)).rowcount
         )
 
-    def add_errored(self, new: NewExecution, error: WyrdError) -> None:
-        """Record that an execution could not even begin: nothing runs, and nothing is judged."""
+    def add_errored(self, new: NewExecution, error: WyrdError, *, workflow_id: str) -> None:
+        """Record that an execution could not even begin, as that workflow found: it has none of its own."""
         row = _row(
             self.tenant,
             new,
+            workflow_id=workflow_id,
             status=ExecutionStatus.ERRORED.value,
             acknowledged=True,
             ended_at=new.created_at,

@@ -139,14 +139,15 @@ class WindowActivities:
         except WyrdError as error:
             if error.status >= 500:
                 raise
-            await self._database.write(_record, tenant, new, error)
+            await self._database.write(_record, tenant, new, error, activity.info().workflow_id)
             return WindowOpened()
         evidence = {
             slot: {"kind": "json", "value": {"start": window[0].isoformat(), "end": window[1].isoformat()}}
             for slot, declared in bundle.plan.spec.inputs.items()
             if isinstance(declared, SamplesSlot)
         }
-        await self._database.write(_record, tenant, replace(new, inputs=json.dumps(evidence)), None)
+        complete = replace(new, inputs=json.dumps(evidence))
+        await self._database.write(_record, tenant, complete, None, activity.info().workflow_id)
         recorded = await self._database.read(find_execution, tenant, argument.execution_id)
         return WindowOpened() if recorded is None else await self._answer(tenant, recorded)
 
@@ -202,7 +203,9 @@ def _require_baselines(connection: Connection, tenant: Tenant, verifier_uid: str
         )
 
 
-def _record(connection: Connection, tenant: Tenant, new: NewExecution, error: WyrdError | None) -> None:
+def _record(
+    connection: Connection, tenant: Tenant, new: NewExecution, error: WyrdError | None, workflow_id: str
+) -> None:
     """Record the slot's execution, once for each window of a binding; an error only where nothing better
     is recorded."""
     binding_id, window_end = new.binding_id, new.window_end
@@ -218,4 +221,4 @@ def _record(connection: Connection, tenant: Tenant, new: NewExecution, error: Wy
     if error is None:
         executions.add(named)
     elif not window_judged(connection, tenant, binding_id, window_end):
-        executions.add_errored(named, error)
+        executions.add_errored(named, error, workflow_id=workflow_id)

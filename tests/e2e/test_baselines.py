@@ -29,6 +29,7 @@ from tests.e2e.drifting import (
     watch,
 )
 from tests.e2e.stack import Stack, card, outcomes, sibling
+from workflows import contracts
 from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -119,6 +120,9 @@ async def test_p26_data_that_cannot_be_a_baseline_say_why_on_the_card_and_in_the
     assert ran["status"] == "errored"
     assert ran["error"]["code"] == "WYRD_VERIFICATION_409_BASELINE_NOT_READY"
     assert why in ran["error"]["message"]
+    # It has no workflow of its own: the one that found it out is named, and it is there.
+    described = await stack.client.get_workflow_handle(ran["workflow_id"]).describe()
+    assert described.workflow_type == contracts.SCHEDULED_WINDOW_WORKFLOW
 
 
 async def test_an_errored_window_is_opened_again_once_the_baseline_is_there(stack: Stack) -> None:

@@ -313,7 +313,7 @@ async def test_the_last_hundred_slots_are_shown_the_latest_first(stack: Stack, w
                 window_end=slot,
             )
             error = WyrdError(Code.VERIFICATION_409_BASELINE_NOT_READY, "it is being fitted")
-            Executions(connection, stack.tenant).add_errored(new, error)
+            Executions(connection, stack.tenant).add_errored(new, error, workflow_id="w")
 
     await stack.services.database.write(ended)
     status = await found.status()

@@ -22,6 +22,7 @@ from tests.e2e.stack import asserting, card, outcomes, sibling, until
 from tests.e2e.stack import judged as judging
 from tests.receivers import Receiver, receiving
 from tests.skipping import time_skipping
+from workflows import contracts
 from wyrd.wire.ids import uuid7
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -299,6 +300,9 @@ async def test_p71_an_input_missing_for_over_five_minutes_is_one_errored_executi
     assert "result" not in errored
     assert errored.get("verdict") is None
     assert errored["dispatches"] == []
+    # It has no workflow of its own: the group's is named, and it is there.
+    described = await quiet.skipper.client.get_workflow_handle(errored["workflow_id"]).describe()
+    assert described.workflow_type == contracts.GROUP_WORKFLOW
     assert (await talk.status())["last_execution_id"] == errored["execution_id"]
     await quiet.let_pass(timedelta(days=1))
     assert len(await talk.executions()) == 1
@@ -309,7 +313,8 @@ async def test_p71_an_input_missing_for_over_five_minutes_is_one_errored_executi
     _, judged = await talk.judged(2)
     assert outcomes(judged) == {"short": "failed"}
     assert (await talk.status())["last_execution_id"] == judged["execution_id"]
-    assert told.received != []
+    await told.arrived(1)
+    assert [one.json["of"] for one in told.received] == [judged["execution_id"]]
 
 
 async def test_a_first_pass_is_no_change_and_a_first_failure_is_one(quiet: Quiet, told: Receiver) -> None:
