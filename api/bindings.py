@@ -107,7 +107,7 @@ class BindingReads:
         """Judge every slot in [start, end] that was not judged, by the Schedule's own backfill.
 
         Raises `WYRD_VERIFICATION_400_INVALID_WINDOW` for a span that is empty, not over, or holds
-        more slots than `MOST_SLOTS`.
+        no slot or more of them than `MOST_SLOTS`.
         """
         if end <= start:
             raise _bad_window("from", "the span ends before it has begun")
@@ -118,6 +118,8 @@ class BindingReads:
             # The server's list leaves out the moment it begins at; a backfill does not.
             before = start - timedelta(microseconds=1)
             found = await page_of_times(self._client, caller.tenant, binding_id, before, end)
+            if not found:
+                raise _bad_window("from", "the schedule has no slot in that span")
             if len(found) > MOST_SLOTS:
                 raise _bad_window(
                     "from",

@@ -236,15 +236,16 @@ async def test_only_a_schedule_is_run_by_hand_and_only_over_a_span_of_time(stack
     assert (await stack.http.get(root)).json()["last_execution_id"] == execution_id
     found = await watched(stack, cron="*/15 * * * *")
     spans = [
-        ("2026-01-02", "2026-01-01", "from"),
-        ("2026-01-01", "2026-01-01", "from"),
-        ("2026-01-01", "2026-02-01", "from"),
-        ("2026-01-01", "2126-01-01", "to"),
+        ("2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z", "from"),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "from"),
+        ("2026-01-01T00:00:01Z", "2026-01-01T00:14:59Z", "from"),
+        ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z", "from"),
+        ("2026-01-01T00:00:00Z", "2126-01-01T00:00:00Z", "to"),
     ]
     for start, end, field in spans:
         answer = await stack.http.post(
             f"/v1/verification/bindings/{found.binding_id}/backfill",
-            json={"from": f"{start}T00:00:00Z", "to": f"{end}T00:00:00Z"},
+            json={"from": start, "to": end},
         )
         assert answer.json()["code"] == "WYRD_VERIFICATION_400_INVALID_WINDOW", answer.text
         assert answer.json()["details"]["field"] == field
