@@ -213,6 +213,8 @@ def kept_running(folder: Path, **settings: str) -> Iterator[Service]:
             **settings,
         }
     )
+    # What they compile of our modules is kept, or every one of their many starts would compile it anew.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     database = folder / "temporal.db"
     server = temporal_server(temporal_binary(), LOOPBACK, temporal_port, ports.any(), database)
     temporal = Kept("temporal", server, environment, folder)

@@ -181,7 +181,7 @@ def test_every_row_is_there_once_after_thirty_kills_under_two_producers(service:
         thread.start()
     for kind in victims:
         pace.await_place()
-        eventually(partial(_slain, service, kind, chance), f"a process to kill: {kind}", 60)
+        eventually(partial(_slain, service, kind, chance), f"a process to kill: {kind}", 120)
         pace.killed()
         assert reader.failure is None, reader.failure
     for producer in producers:
