@@ -28,6 +28,7 @@ IDLE_SECONDS = 20.0
 _AT_ONCE = 32
 _LOOK_SECONDS = 0.1
 _LONGEST_SECONDS = 900.0
+_SETTLING_SECONDS, _SLACK = 120.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,13 @@ class Server:
         time.sleep(seconds)
         taken = time.perf_counter() - began
         return {name: (spent - before[name]) / taken for name, spent in self.cpu_seconds().items()}
+
+    def settle(self, usual: float) -> None:
+        """Wait until the processes use little more processor time than `usual` seconds a second: workflows
+        that were told of their group have yet to begin to sleep. Gives up after two minutes."""
+        deadline = time.monotonic() + _SETTLING_SECONDS
+        while sum(self.cpu_share(3).values()) > usual + _SLACK and time.monotonic() < deadline:
+            continue
 
 
 def _signals(target: Target, count: int) -> dict[str, float]:
@@ -121,6 +129,7 @@ def _quiet(target: Target, server: Server, count: int) -> dict[str, float]:
     """What groups cost that nothing happens to: memory and rows a group, processor time of all of them."""
     temporal_file = Path(target.home) / "temporal.db"
     with closing(Conversations(target, AN_HOUR + 1)) as conversations:
+        server.settle(0.0)
         idle = server.cpu_share(IDLE_SECONDS)
         memory, rows = server.megabytes(), conversations.rows()
         pages, kept = conversations.table_bytes(), temporal_file.stat().st_size
@@ -129,7 +138,7 @@ def _quiet(target: Target, server: Server, count: int) -> dict[str, float]:
             conversations.record([f"quiet-{number}" for number in range(start, min(start + 500, count))])
         _until(lambda: conversations.waiting().told >= count)
         found = {"quiet_groups": float(count), "quiet_set_up_seconds": time.perf_counter() - began}
-        time.sleep(5)
+        server.settle(sum(idle.values()))
         for name, after in server.megabytes().items():
             found[f"{name}_mb_before"], found[f"{name}_mb_after"] = memory[name], after
             found[f"{name}_kb_a_group"] = (after - memory[name]) * 1000 / count
