@@ -17,7 +17,7 @@ from store.outbox import Outbox
 from tests.bifrost.published import TICKETS, Desk
 
 ROOT = Path(__file__).parents[2]
-KILLS = 60
+KILLS = 30
 
 
 def test_p62_publishers_killed_at_any_moment_publish_every_row_once(embedded_desk: Desk) -> None:

@@ -101,7 +101,7 @@ def planned(chance: random.Random, uids: dict[str, str]) -> list[Submit]:
     placed: list[tuple[float, str, int]] = [(chance.random(), "", number) for number in range(FAILING)]
     for conversation in range(CONVERSATIONS):
         place = chance.random()
-        for number in range(chance.choice((1, 1, 2, 2, MOST_TURNS))):
+        for number in range(chance.choice((1, 1, 1, 2, MOST_TURNS))):
             placed.append((place, f"conversation-{conversation}", number))
             place += chance.choice((0.002, 0.01, 0.2))
     work = []

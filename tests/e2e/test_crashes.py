@@ -256,7 +256,7 @@ def submit_many(up: Up, target: dict[str, str], count: int, killer: Callable[[],
 @pytest.mark.parametrize("victim", ["worker.py", "uvicorn"])
 def test_every_accepted_execution_ends_once_though_a_process_was_killed(up: Up, victim: str) -> None:
     target = up.bind(f"mixed-{victim.partition('.')[0]}", mixed())
-    count = 200
+    count = 100
     accepted = submit_many(up, target, count, lambda: up.kill(victim))
     assert len(set(accepted.values())) == count
     for execution_id in accepted.values():

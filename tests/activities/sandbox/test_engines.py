@@ -169,6 +169,15 @@ asyncio.run(main())
 """
 
 
+_BECOME = """
+import os, sys
+os.setgroups([])
+os.setgid(12345)
+os.setuid(12345)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
 def _shared_python() -> Path | None:
     """A Python of this version that any user can start, with the packages this one sees."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -183,14 +192,12 @@ def test_works_with_a_python_of_the_system_and_as_an_ordinary_user(root: bool) -
     python = _shared_python()
     if python is None:
         pytest.skip("no Python here can be started by another user")
-    user = None if root or os.geteuid() != 0 else 12345
+    # Not by `subprocess`, which forks in this process for it: other tests have threads here.
+    become = [] if root or os.geteuid() != 0 else [sys.executable, "-I", "-c", _BECOME]
     done = subprocess.run(
-        [str(python), "-c", _AS_SOMEBODY],
+        [*become, str(python), "-c", _AS_SOMEBODY],
         env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HOME": "/"},
         cwd="/",
-        user=user,
-        group=user,
-        extra_groups=None if user is None else (),
         capture_output=True,
         text=True,
         timeout=60,
